@@ -1,0 +1,46 @@
+# The everyday commands. The harness behind them: .venv/bin/python -m harness VERB key=value...
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.ready
+
+# Installs what pyproject.toml lists for the tree itself and the dev extra, at the versions of constraints.txt.
+# The tree is not installed: every command runs from its root.
+DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-refresh lint test hashes clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(STAMP) ## make the virtual environment (.venv), once
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -c '$(DEPENDENCIES)' > $(VENV)/dependencies.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/dependencies.txt
+	touch $@
+
+demo: setup ## measure the main screen on the simulator and print its table
+	$(RUN) -m harness screen
+	$(RUN) -m harness report
+
+demo-refresh: setup ## write the latest demo run's table and plots into README.md and reports/
+	$(RUN) -m harness report target=readme
+
+lint: setup ## ruff and mypy
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+test: setup lint ## lint, then every test; what this machine lacks is skipped and listed
+	$(RUN) -m pytest
+
+hashes: setup ## refresh vendor/HASHES from the kernel tree and the installed nvcc
+	$(RUN) vendor/hashes.py --write
+
+clean: ## remove build outputs and caches; records under out/ stay
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
