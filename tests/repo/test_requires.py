@@ -1,0 +1,61 @@
+"""The `requires` marker skips visibly, fails where it is insisted on, and refuses names it does not know."""
+
+from pathlib import Path
+
+import pytest
+from pytest import MonkeyPatch, Pytester
+
+CONFTEST = (Path(__file__).parents[1] / "conftest.py").read_text()
+ABSENT = CONFTEST.replace('find_spec("torch") is not None', 'find_spec("torch_is_absent") is not None')
+PRESENT = CONFTEST.replace('find_spec("torch") is not None', 'find_spec("pytest") is not None')
+CASE = "import pytest\n@pytest.mark.requires('{name}')\ndef test_it(): pass\n"
+MARKER = "[pytest]\nmarkers = requires(*names): needs\n"
+
+
+def outcome_of(pytester: Pytester, conftest: str, name: str = "torch") -> pytest.RunResult:
+    pytester.makeconftest(conftest)
+    pytester.makefile(".ini", pytest=MARKER)
+    pytester.makepyfile(CASE.format(name=name))
+    return pytester.runpytest_subprocess("-rs", "-p", "no:cacheprovider")
+
+
+def test_a_missing_need_is_skipped_with_its_reason(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.delenv("TESTS_REQUIRE", raising=False)
+    result = outcome_of(pytester, ABSENT)
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*needs torch, which this machine lacks*"])
+
+
+def test_a_missing_need_that_is_insisted_on_fails(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("TESTS_REQUIRE", "torch nvcc")
+    result = outcome_of(pytester, ABSENT)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*torch is missing, and TESTS_REQUIRE insists on it*"])
+
+
+def test_insisting_on_another_need_still_skips(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("TESTS_REQUIRE", "nvcc")
+    outcome_of(pytester, ABSENT).assert_outcomes(skipped=1)
+
+
+def test_a_need_that_is_met_runs_the_test(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("TESTS_REQUIRE", "torch")
+    outcome_of(pytester, PRESENT).assert_outcomes(passed=1)
+
+
+def test_an_unknown_need_is_an_error_that_lists_the_names(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.delenv("TESTS_REQUIRE", raising=False)
+    result = outcome_of(pytester, ABSENT, name="tourch")
+    result.stdout.fnmatch_lines(["*names 'tourch'*", "*the names are torch, nvcc*"])
+    assert result.ret != 0
+
+
+def test_an_unknown_name_in_the_environment_is_refused(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("TESTS_REQUIRE", "tourch")
+    result = outcome_of(pytester, ABSENT)
+    result.stderr.fnmatch_lines(["*TESTS_REQUIRE names 'tourch'*"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_the_two_altered_conftests_differ_from_the_real_one() -> None:
+    assert len({CONFTEST, ABSENT, PRESENT}) == 3
