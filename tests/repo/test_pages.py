@@ -1,0 +1,66 @@
+"""README leads with the generated table between its markers, and the pages link to files that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
+LINK = re.compile(r"\]\((?![a-z]+://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def block_fault(text: str) -> str | None:
+    """Return what is wrong with the generated block of a page, or None."""
+    lines = [line.strip() for line in text.splitlines()]
+    if lines.count(BEGIN) != 1 or lines.count(END) != 1:
+        return "each marker must stand once, alone on its line"
+    begin, end = lines.index(BEGIN), lines.index(END)
+    if end < begin:
+        return "the markers are out of order"
+    if any(line.startswith("## ") for line in lines[:begin]):
+        return "the block must come before the first section"
+    if not any(line.startswith("|") for line in lines[begin:end]):
+        return "the block holds no table"
+    return None
+
+
+def dead_links(page: Path) -> list[str]:
+    return [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()]
+
+
+def page(begin: str = BEGIN, table: str = "| a |", end: str = END, before: str = "# Title") -> str:
+    return "\n".join([before, begin, table, end, "## Install"])
+
+
+def test_readme_leads_with_the_generated_table(root: Path) -> None:
+    assert block_fault((root / "README.md").read_text("utf-8")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (page(begin=""), "once"),
+        (page(end=f"{END}\n{END}"), "once"),
+        (page(begin=END, end=BEGIN), "out of order"),
+        (page(before="## First"), "first section"),
+        (page(table="none yet"), "no table"),
+    ],
+    ids=["begin missing", "end twice", "swapped", "late", "empty"],
+)
+def test_a_damaged_block_is_noticed(text: str, fault: str) -> None:
+    assert fault in (block_fault(text) or "")
+
+
+def test_a_sound_block_passes() -> None:
+    assert block_fault(page()) is None
+
+
+def test_every_link_of_a_page_leads_to_a_file(files: list[Path]) -> None:
+    pages = [file for file in files if file.suffix == ".md"]
+    assert len(pages) > 5
+    assert {page.name: dead for page in pages if (dead := dead_links(page))} == {}
+
+
+def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("[a](page.md) [b](gone.md#part) [c](https://example.org/x) [d](#here)", "utf-8")
+    assert dead_links(tmp_path / "page.md") == ["gone.md"]
