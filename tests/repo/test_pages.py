@@ -1,6 +1,8 @@
 """README leads with the generated table between its markers, and the pages link to files that exist."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,10 @@ def test_every_link_of_a_page_leads_to_a_file(files: list[Path]) -> None:
 def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("[a](page.md) [b](gone.md#part) [c](https://example.org/x) [d](#here)", "utf-8")
     assert dead_links(tmp_path / "page.md") == ["gone.md"]
+
+
+def test_the_example_in_readme_runs(root: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(examples) == 1
+    result = subprocess.run([sys.executable, "-c", examples[0]], cwd=root, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
