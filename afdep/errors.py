@@ -1,0 +1,185 @@
+"""The errors of `afdep`: one class per cause, the data as fields, the text in two lines.
+
+The first line says what is wrong, what was expected and what was received; the second says what to do next.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+
+def choices(received: object, valid: Sequence[str]) -> str:
+    """The list of valid names as one phrase, led by the closest one to `received`."""
+    close = get_close_matches(str(received), valid, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    return f"{suggestion}Valid: {', '.join(valid)}."
+
+
+class AfdepError(Exception):
+    """Base of every error of this package.
+
+    Args:
+        problem: the thing, what was expected and what was received, in one line.
+        next_step: what the reader can do about it, in one line.
+    """
+
+    def __init__(self, problem: str, next_step: str):
+        super().__init__(problem, next_step)
+        self.problem = problem
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n{self.next_step}"
+
+
+class LayoutError(AfdepError, ValueError):
+    """A layout that cannot be read, or that no protocol can run."""
+
+
+class ArmError(AfdepError, ValueError):
+    """An arm that is not one of those built here."""
+
+
+class ControlError(AfdepError, ValueError):
+    """An unknown control, or a control with a value other than 0 or 1."""
+
+
+class RoutingError(AfdepError, ValueError):
+    """A routing that cannot be generated from its arguments."""
+
+
+class MachineError(AfdepError, ValueError):
+    """A machine description that is missing, incomplete or not understood."""
+
+
+class BuildError(AfdepError, RuntimeError):
+    """The native library could not be built or loaded."""
+
+
+class DigestError(AfdepError, ValueError):
+    """A native digest that is not written as one, or that is not the expected one."""
+
+
+class OrderError(AfdepError, RuntimeError):
+    """A call outside the order dispatch, receive, reply, collect of an exchange."""
+
+
+class ShapeError(AfdepError, ValueError):
+    """An argument of an exchange outside what the kernels carry."""
+
+    def __init__(self, argument: str, expected: str, received: object, next_step: str):
+        super().__init__(f"{argument}: expected {expected}, received {received!r}.", next_step)
+        self.args = (argument, expected, received, next_step)
+        self.argument = argument
+        self.expected = expected
+        self.received = received
+
+
+class IdTypeError(AfdepError, TypeError):
+    """Expert ids of a type other than int32 or int64."""
+
+    def __init__(self, dtype: str, num_experts: int):
+        super().__init__(
+            f"topk_idx: expected int32 or int64 ids (-1 or 0..{num_experts - 1}), received {dtype}.",
+            "Cast the ids with .astype(numpy.int64); an unsigned or narrow type cannot say -1, the missing route.",
+        )
+        self.args = (dtype, num_experts)
+        self.dtype = dtype
+        self.num_experts = num_experts
+
+
+class CapacityError(AfdepError, ValueError):
+    """More tokens than the bucket, or a bucket above the capacity. Nothing was launched."""
+
+    def __init__(self, tokens: int, bucket: int, capacity: int):
+        over_bucket = tokens > bucket
+        parameter, limit = ("bucket", bucket) if over_bucket else ("capacity", capacity)
+        received = f"T = {tokens}" if over_bucket else f"bucket = {bucket} (T = {tokens})"
+        super().__init__(
+            f"{parameter}: expected at most {limit} tokens, received {received}.",
+            f"Raise {parameter}, or send fewer tokens: T <= bucket <= capacity, here {tokens}, {bucket}, {capacity}.",
+        )
+        self.args = (tokens, bucket, capacity)
+        self.tokens = tokens
+        self.bucket = bucket
+        self.capacity = capacity
+        self.parameter = parameter
+
+
+class DeadlockError(AfdepError, RuntimeError):
+    """Every actor of the simulated world waits, and nothing can wake one of them.
+
+    Args:
+        waits: one entry per waiting actor: its rank, kernel, phase and what it waits for.
+    """
+
+    def __init__(self, waits: Sequence[object]):
+        waits = list(waits)
+        shown = "; ".join(str(wait) for wait in waits[:4])
+        more = f"; and {len(waits) - 4} more" if len(waits) > 4 else ""
+        super().__init__(
+            f"deadlock: expected every wait to end, received {len(waits)} that cannot: {shown}{more}.",
+            "Check that every rank takes part in every exchange with the same bucket; `.waits` lists all of them.",
+        )
+        self.args = (waits,)
+        self.waits = waits
+
+
+class DeviceAssertion(AfdepError, RuntimeError):  # noqa: N818 - the kernels' own word for it
+    """A named assertion of a kernel: the rank that raised it and the route it looked at."""
+
+    def __init__(self, name: str, rank: int, token: int, lane: int, expert: int):
+        super().__init__(
+            f"device assertion {name}: rank {rank}, token {token}, lane {lane}, received expert id {expert}.",
+            "Expected -1 or an id below num_experts, at most once in a token: correct topk_idx[token, lane] there.",
+        )
+        self.args = (name, rank, token, lane, expert)
+        self.name = name
+        self.rank = rank
+        self.token = token
+        self.lane = lane
+        self.expert = expert
+
+
+class MismatchError(AfdepError, AssertionError):
+    """An exchange delivered something else than the reference.
+
+    Args:
+        what: the quantity compared, as "received row" or "collected row".
+        expected: the reference's value.
+        received: the value found.
+        rank: the rank that holds the wrong value.
+        row: its row there, where it has one.
+        source: the rank the row came from, where known.
+        token: the token of that source, where known.
+        lane: the top-k lane of that token, where known.
+        column: the first wrong element of the row, where known.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        expected: object,
+        received: object,
+        rank: int,
+        row: int | None = None,
+        source: int | None = None,
+        token: int | None = None,
+        lane: int | None = None,
+        column: int | None = None,
+    ):
+        place = {"rank": rank, "row": row, "source": source, "token": token, "lane": lane, "column": column}
+        where = ", ".join(f"{name} {value}" for name, value in place.items() if value is not None)
+        super().__init__(
+            f"{what} at {where}: expected {expected}, received {received}.",
+            "The exchange is not exact: repeat it with the same seed and one exchange to see whether it stays.",
+        )
+        self.args = (what, expected, received, rank, row, source, token, lane, column)
+        self.what = what
+        self.expected = expected
+        self.received = received
+        self.rank = rank
+        self.row = row
+        self.source = source
+        self.token = token
+        self.lane = lane
+        self.column = column

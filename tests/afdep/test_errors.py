@@ -1,0 +1,71 @@
+import pickle
+
+import pytest
+
+from afdep import errors
+
+EXAMPLES = [
+    *(
+        cause("problem.", "Next step.")
+        for cause in (
+            errors.AfdepError,
+            errors.LayoutError,
+            errors.ArmError,
+            errors.ControlError,
+            errors.RoutingError,
+            errors.MachineError,
+            errors.BuildError,
+            errors.DigestError,
+            errors.OrderError,
+        )
+    ),
+    errors.ShapeError("hidden", "a multiple of 8", 2049, "Pad the rows."),
+    errors.IdTypeError("uint32", 128),
+    errors.CapacityError(65, 64, 2048),
+    errors.DeadlockError(["rank 0 waits for rank 1"]),
+    errors.DeviceAssertion("id_in_range", 2, 5, 7, 128),
+    errors.MismatchError("received row", "0x3f80", "0x0", 1, row=4, source=2, token=9, lane=0, column=3),
+]
+by_name = pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+
+
+def test_every_error_class_has_an_example() -> None:
+    classes = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
+    assert {type(example) for example in EXAMPLES} == classes
+
+
+@by_name
+def test_an_error_is_two_lines(error: errors.AfdepError) -> None:
+    assert [len(line) > 5 for line in str(error).split("\n")] == [True, True]
+
+
+@by_name
+def test_an_error_survives_pickling_with_its_fields(error: errors.AfdepError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), vars(copy), str(copy)) == (type(error), vars(error), str(error))
+
+
+def test_an_id_type_error_is_a_type_error() -> None:
+    assert issubclass(errors.IdTypeError, TypeError)
+
+
+def test_a_capacity_error_names_the_parameter_that_is_too_small() -> None:
+    assert errors.CapacityError(65, 64, 2048).parameter == "bucket"
+    assert errors.CapacityError(65, 4096, 2048).parameter == "capacity"
+
+
+def test_a_deadlock_shows_four_waits_and_counts_the_rest() -> None:
+    message = str(errors.DeadlockError([f"wait{i}" for i in range(6)]))
+    assert "received 6" in message
+    assert "wait3; and 2 more" in message
+    assert "wait4" not in message
+
+
+def test_a_mismatch_names_only_the_places_it_knows() -> None:
+    problem = errors.MismatchError("collected row", 1, 2, 3, token=0).problem
+    assert problem == "collected row at rank 3, token 0: expected 1, received 2."
+
+
+def test_the_closest_valid_name_is_suggested_first() -> None:
+    assert errors.choices("radnom", ["skew", "random"]) == "did you mean random? Valid: skew, random."
+    assert errors.choices("zzz", ["skew", "random"]) == "Valid: skew, random."
