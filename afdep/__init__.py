@@ -5,50 +5,68 @@ The modules `checks`, `controls`, `reference`, `routing` and `window` are public
 
 from afdep import checks, controls, reference, routing, window
 from afdep.arms import PRESETS, Arm
+from afdep.buffer import Buffer, Received
+from afdep.digest import NativeDigest, native_digest
 from afdep.errors import (
     AfdepError,
     ArmError,
     BuildError,
     CapacityError,
     ControlError,
+    DeadBufferError,
     DeadlockError,
     DeviceAssertion,
     DigestError,
     IdTypeError,
     LayoutError,
     MachineError,
+    MemoryFaultError,
     MismatchError,
     OrderError,
+    PeerRefusedError,
     RoutingError,
     ShapeError,
 )
 from afdep.layout import Layout
 from afdep.machine import Machine
 from afdep.shapes import ExchangeShape
+from afdep.world import BlockedWait, KernelTime, Load, Timing, World
 
 __all__ = [
     "PRESETS",
     "AfdepError",
     "Arm",
     "ArmError",
+    "BlockedWait",
+    "Buffer",
     "BuildError",
     "CapacityError",
     "ControlError",
+    "DeadBufferError",
     "DeadlockError",
     "DeviceAssertion",
     "DigestError",
     "ExchangeShape",
     "IdTypeError",
+    "KernelTime",
     "Layout",
     "LayoutError",
+    "Load",
     "Machine",
     "MachineError",
+    "MemoryFaultError",
     "MismatchError",
+    "NativeDigest",
     "OrderError",
+    "PeerRefusedError",
+    "Received",
     "RoutingError",
     "ShapeError",
+    "Timing",
+    "World",
     "checks",
     "controls",
+    "native_digest",
     "reference",
     "routing",
     "window",

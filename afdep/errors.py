@@ -124,6 +124,51 @@ class DeadlockError(AfdepError, RuntimeError):
         self.waits = waits
 
 
+class PeerRefusedError(AfdepError, RuntimeError):
+    """A rank refused its part of the exchange and told its peers, who raise this.
+
+    Args:
+        rank: the rank that refused.
+    """
+
+    def __init__(self, rank: int):
+        super().__init__(
+            f"exchange: expected every rank to take part, received a refusal from rank {rank}.",
+            f"Rank {rank} raised the reason; build the Buffers anew after correcting its call.",
+        )
+        self.args = (rank,)
+        self.rank = rank
+
+
+class DeadBufferError(AfdepError, RuntimeError):
+    """A Buffer was used after an exchange failed on it.
+
+    Args:
+        reason: the first line of the error that ended it.
+    """
+
+    def __init__(self, reason: str):
+        super().__init__(f"buffer: expected a live group, received a call after it failed: {reason}", _REBUILD)
+        self.args = (reason,)
+        self.reason = reason
+
+
+class MemoryFaultError(AfdepError, RuntimeError):
+    """A simulated kernel touched memory outside every live block.
+
+    Args:
+        fault: what it touched, and the rank, kernel, CTA and warp that did.
+    """
+
+    def __init__(self, fault: str):
+        super().__init__(f"simulated memory: expected an address inside a live block, received {fault}.", _REBUILD)
+        self.args = (fault,)
+        self.fault = fault
+
+
+_REBUILD = "Nothing more can be exchanged on it: build a new World."
+
+
 class DeviceAssertion(AfdepError, RuntimeError):  # noqa: N818 - the kernels' own word for it
     """A named assertion of a kernel: the rank that raised it and the route it looked at."""
 

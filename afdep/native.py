@@ -1,0 +1,138 @@
+"""ctypes bindings of the native library (afdep/csrc/abi.h)."""
+
+import ctypes
+import json
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+
+class ShapeStruct(ctypes.Structure):
+    _fields_: ClassVar = [
+        *((name, c_int32) for name in ("attention_ranks", "ffn_ranks", "hidden", "num_experts", "top_k", "capacity")),
+        *((name, c_int32) for name in ("dtype", "transport_sms", "protocol")),
+        ("switches", c_uint32),
+        ("expert_alignment", c_int32),
+    ]
+
+
+class OptionsStruct(ctypes.Structure):
+    _fields_: ClassVar = [("payload", c_int32), ("hunt", c_int32), ("seed", c_uint64), ("premise_break", c_int32)]
+
+
+class ReceivedStruct(ctypes.Structure):
+    _fields_: ClassVar = [
+        *((name, c_void_p) for name in ("rows", "row_scales", "row_weights", "expert_offsets", "expert_counts")),
+        *((name, c_void_p) for name in ("source_metadata", "rank_prefix")),
+        ("max_rows", c_int64),
+    ]
+
+
+class KernelTimeStruct(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("name", c_char_p),
+        ("rank", c_int32),
+        ("exchange", c_int32),
+        ("start_ps", c_int64),
+        ("end_ps", c_int64),
+    ]
+
+
+class BlockedWaitStruct(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("kernel", c_char_p),
+        ("wait", c_char_p),
+        *((name, c_int32) for name in ("rank", "cta", "warp", "peer")),
+        ("expected", c_uint64),
+        ("seen", c_uint64),
+    ]
+
+
+class ErrorRecordStruct(ctypes.Structure):
+    _fields_: ClassVar = [
+        *((name, c_int32) for name in ("failure", "rank", "token", "lane")),
+        ("expert", c_int64),
+    ]
+
+
+_SIGNATURES = {
+    "afdep_build_info": (c_char_p, []),
+    "afdep_inbox_bytes": (c_int64, [POINTER(ShapeStruct)]),
+    "afdep_sim_create": (
+        c_void_p,
+        [
+            *(POINTER(ShapeStruct), POINTER(OptionsStruct), POINTER(c_char_p), POINTER(c_double), c_int32),
+            *(c_char_p, c_int32),
+        ],
+    ),
+    "afdep_sim_destroy": (None, [c_void_p]),
+    "afdep_sim_alloc": (c_void_p, [c_void_p, c_int32, c_int64]),
+    "afdep_sim_free": (None, [c_void_p, c_int32, c_void_p]),
+    "afdep_sim_owner": (c_int32, [c_void_p, c_void_p]),
+    "afdep_source_dispatch": (
+        None,
+        [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_int32],
+    ),
+    "afdep_ffn_receive": (None, [c_void_p, c_int32, c_int32, POINTER(ReceivedStruct)]),
+    "afdep_ffn_reply": (None, [c_void_p, c_int32, c_void_p]),
+    "afdep_source_collect": (None, [c_void_p, c_int32, c_void_p]),
+    "afdep_expert_transform": (None, [c_void_p, c_int32, c_void_p]),
+    "afdep_refuse": (None, [c_void_p, c_int32]),
+    "afdep_sim_set_payload": (None, [c_void_p, c_int32]),
+    "afdep_sim_run": (c_int32, [c_void_p]),
+    "afdep_sim_fault": (c_char_p, [c_void_p]),
+    "afdep_sim_blocked": (c_int32, [c_void_p, POINTER(BlockedWaitStruct), c_int32]),
+    "afdep_sim_abort": (c_uint64, [c_void_p, c_int32, POINTER(ErrorRecordStruct)]),
+    "afdep_sim_poison": (None, [c_void_p, c_int32, c_int32, c_int32]),
+    "afdep_sim_trace": (c_int32, [c_void_p, POINTER(KernelTimeStruct), c_int32]),
+    "afdep_sim_clear_trace": (None, [c_void_p]),
+}
+
+
+@dataclass(frozen=True)
+class BuildInfo:
+    """What a loaded library says it is."""
+
+    digest: str
+    target: str
+    fiber: str
+
+
+class NativeLibrary:
+    """A loaded library; its functions are attributes without the prefix `afdep_`."""
+
+    def __init__(self, path: Path):
+        self._library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(self._library, name)
+            function.restype = result
+            function.argtypes = arguments
+
+    def __getattr__(self, name: str) -> "ctypes._NamedFuncPointer":
+        return getattr(self._library, f"afdep_{name}")  # type: ignore[no-any-return]
+
+    @property
+    def build_info(self) -> BuildInfo:
+        return BuildInfo(**json.loads(self._library.afdep_build_info()))
+
+
+@cache
+def load(path: Path) -> NativeLibrary:
+    """The library at `path`, loaded once a process."""
+    return NativeLibrary(path)
+
+
+__all__ = [
+    "BlockedWaitStruct",
+    "BuildInfo",
+    "ErrorRecordStruct",
+    "KernelTimeStruct",
+    "NativeLibrary",
+    "OptionsStruct",
+    "ReceivedStruct",
+    "ShapeStruct",
+    "byref",
+    "load",
+]

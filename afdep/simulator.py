@@ -1,0 +1,192 @@
+"""One simulated group in the native library: its memory, and what its kernels report."""
+
+import ctypes
+import weakref
+from collections.abc import Mapping
+from ctypes import byref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from afdep.errors import BuildError, DeadlockError, MemoryFaultError, ShapeError
+from afdep.native import (
+    BlockedWaitStruct,
+    ErrorRecordStruct,
+    KernelTimeStruct,
+    NativeLibrary,
+    OptionsStruct,
+    ReceivedStruct,
+    ShapeStruct,
+)
+
+_ERROR_BYTES = 512
+_MAX_WAITS = 4096
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """When a kernel ran.
+
+    Args:
+        rank: the rank it ran on.
+        name: "dispatch", "copy_epilogue", "combine" or "reduce_epilogue".
+        exchange: which of the rank's exchanges it belonged to, from 1.
+        start_us: its CTAs were placed, in simulated us.
+        end_us: its last CTA was gone and its writes were flushed.
+    """
+
+    rank: int
+    name: str
+    exchange: int
+    start_us: float
+    end_us: float
+
+
+@dataclass(frozen=True)
+class BlockedWait:
+    """A wait that nothing can end: who waits in which kernel, for whom, and for which value of a word."""
+
+    rank: int
+    kernel: str
+    cta: int
+    warp: int
+    wait: str
+    peer: int | None
+    expected: int
+    seen: int
+
+    def __str__(self) -> str:
+        of = "" if self.peer is None else f" of rank {self.peer}"
+        where = f"rank {self.rank} {self.kernel} CTA {self.cta} warp {self.warp}"
+        return f"{where} waits for {self.wait}{of} (expected {self.expected}, seen {self.seen})"
+
+
+@dataclass(frozen=True)
+class Abort:
+    """Why a rank was told to give up: the failure's code and the rank that raised it, with its error record."""
+
+    failure: int
+    rank: int
+    token: int
+    lane: int
+    expert: int
+
+
+class Allocation:
+    """Memory of one simulated rank, given back when the last array on it is gone."""
+
+    def __init__(self, simulator: "Simulator", rank: int, num_bytes: int):
+        address = simulator.native.sim_alloc(simulator.handle, rank, num_bytes)
+        if not address:
+            raise MemoryError(f"rank {rank}: {num_bytes} bytes are more than its simulated memory has left")
+        self.address = int(address)
+        self.num_bytes = num_bytes
+        self._simulator = simulator
+        weakref.finalize(self, _give_back, simulator, rank, self.address)
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """The memory as an array that keeps it alive."""
+        return view(self, self.address, shape, dtype)
+
+
+def _give_back(simulator: "Simulator", rank: int, address: int) -> None:
+    simulator.native.sim_free(simulator.handle, rank, address)
+
+
+def view(owner: object, address: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array over native memory that keeps `owner` alive."""
+    kind = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.zeros(shape, kind)
+    memory = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
+    memory.owner = owner  # type: ignore[attr-defined]
+    return np.frombuffer(memory, kind).reshape(shape)
+
+
+class Simulator:
+    """The native world of one group."""
+
+    def __init__(
+        self,
+        native: NativeLibrary,
+        shape: ShapeStruct,
+        options: OptionsStruct,
+        constants: Mapping[str, float],
+    ):
+        self.native = native
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        names = (ctypes.c_char_p * len(constants))(*(name.encode() for name in constants))
+        values = (ctypes.c_double * len(constants))(*constants.values())
+        self.handle = native.sim_create(
+            byref(shape), byref(options), names, values, len(constants), error, _ERROR_BYTES
+        )
+        if not self.handle:
+            reason = error.value.decode()
+            if "constant" in reason:
+                raise BuildError(f"native world: {reason}.", "The machine file and the library are of different trees.")
+            raise ShapeError("shape", "an exchange the machine carries", reason, "Choose a smaller record or layout.")
+        weakref.finalize(self, native.sim_destroy, self.handle)
+
+    def allocate(self, rank: int, num_bytes: int) -> Allocation:
+        """Zeroed memory of a rank."""
+        return Allocation(self, rank, num_bytes)
+
+    def receive(self, rank: int, bucket: int) -> ReceivedStruct:
+        received = ReceivedStruct()
+        self.native.ffn_receive(self.handle, rank, bucket, byref(received))
+        return received
+
+    def run(self) -> None:
+        """Run until everything enqueued is done.
+
+        Raises:
+            DeadlockError: a wait that nothing can end.
+            MemoryFaultError: a kernel left its memory.
+        """
+        status = self.native.sim_run(self.handle)
+        if status == 1:
+            raise DeadlockError(self.blocked())
+        if status == 2:
+            raise MemoryFaultError(self.native.sim_fault(self.handle).decode())
+
+    def blocked(self) -> list[BlockedWait]:
+        """The waits of the last deadlock, by rank."""
+        waits = (BlockedWaitStruct * _MAX_WAITS)()
+        count = min(self.native.sim_blocked(self.handle, waits, _MAX_WAITS), _MAX_WAITS)
+        found = [
+            BlockedWait(
+                w.rank,
+                w.kernel.decode(),
+                w.cta,
+                w.warp,
+                w.wait.decode(),
+                None if w.peer < 0 else w.peer,
+                w.expected,
+                w.seen,
+            )
+            for w in waits[:count]
+        ]
+        return sorted(found, key=lambda wait: (wait.rank, wait.cta, wait.warp))
+
+    def abort(self, rank: int) -> Abort | None:
+        """What told a rank to give up, if anything did."""
+        record = ErrorRecordStruct()
+        word = self.native.sim_abort(self.handle, rank, byref(record))
+        if word == 0:
+            return None
+        origin = (word & 0xFFFFFFFF) - 1
+        self.native.sim_abort(self.handle, origin, byref(record))
+        return Abort(word >> 32, origin, record.token, record.lane, record.expert)
+
+    def take_trace(self) -> list[KernelTime]:
+        """The kernels that completed since the last call, in order of completion."""
+        count = self.native.sim_trace(self.handle, None, 0)
+        times = (KernelTimeStruct * max(count, 1))()
+        self.native.sim_trace(self.handle, times, count)
+        self.native.sim_clear_trace(self.handle)
+        return [
+            KernelTime(t.rank, t.name.decode(), t.exchange, t.start_ps / 1e6, t.end_ps / 1e6) for t in times[:count]
+        ]

@@ -1,0 +1,336 @@
+"""The simulator's public face: a whole group of ranks in one process, on numpy arrays."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from afdep import build, checks, controls, native, reference, window
+from afdep.arms import Arm
+from afdep.buffer import Buffer, Received
+from afdep.dtypes import DISPATCH_DTYPES
+from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, OrderError, PeerRefusedError, ShapeError
+from afdep.layout import Layout
+from afdep.machine import Machine
+from afdep.native import OptionsStruct, ShapeStruct
+from afdep.reference import BF16, Sent
+from afdep.shapes import ExchangeShape
+from afdep.simulator import BlockedWait, KernelTime, Simulator
+
+Mode = Literal["check", "time", "hunt"]
+
+_PROTOCOLS = {"m2n": 0, "afdep": 1}
+_DTYPES = {name: code for code, name in enumerate(DISPATCH_DTYPES)}
+_FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
+_REFUSED = 3
+_POISON = 0xFF
+_WARM_UP_EXCHANGES = 2
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the sources send in one exchange: expert ids [T, K] of each, by source index."""
+
+    topk_idx: Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Simulated round trips.
+
+    Args:
+        per_rank_us: for each rank, one figure per timed exchange: from the end of the exchange before to its own end.
+        kernels: when every kernel of the timed exchanges ran.
+    """
+
+    per_rank_us: dict[int, list[float]]
+    kernels: list[KernelTime]
+
+
+class World:
+    """A group of simulated ranks.
+
+    Args:
+        layout: a Layout, or its text.
+        hidden, num_experts, top_k, capacity, dispatch_dtype, transport_sms, expert_alignment: see ExchangeShape.
+        arm: an Arm, or its name.
+        machine: the name of a machine file.
+        mode: "check" moves every byte; "time" moves control bytes only (the times are the same) except in `prove`;
+            "hunt" draws an adversarial schedule from `seed`.
+        seed: of the schedule, in hunt mode; it replays exactly.
+        fiber: "warp", or "thread" for one fiber a thread: slower, and sees a missing warp barrier.
+        premise_break: launch main kernels programmatically, which the protocol forbids: a bug for the hunt to find.
+
+    Raises:
+        ShapeError, LayoutError, ArmError, ControlError, MachineError, BuildError
+    """
+
+    def __init__(
+        self,
+        layout: Layout | str,
+        *,
+        hidden: int,
+        num_experts: int,
+        top_k: int,
+        capacity: int,
+        arm: Arm | str = "afdep",
+        dispatch_dtype: str = "bf16",
+        transport_sms: int = 24,
+        expert_alignment: int = 1,
+        machine: str | Machine = "h100-nvlink",
+        mode: Mode = "check",
+        seed: int = 0,
+        fiber: build.Fiber = "warp",
+        premise_break: bool = False,
+        defines: tuple[str, ...] = (),
+    ):
+        self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
+        self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm)
+        self.shape = ExchangeShape(
+            self.layout, hidden, num_experts, top_k, capacity, dispatch_dtype, transport_sms, expert_alignment
+        )
+        self.shape.check_protocol(self.arm.protocol)
+        if mode not in ("check", "time", "hunt"):
+            raise ShapeError("mode", "check, time or hunt", mode, "Pick one of the three.")
+        self._mode = mode
+        machine = machine if isinstance(machine, Machine) else Machine.load(machine)
+        self._native = native.load(build.build(fiber, defines=defines))
+        options = OptionsStruct(int(mode != "time"), int(mode == "hunt"), seed, int(premise_break))
+        self.simulator = Simulator(self._native, self._native_shape(), options, machine.constants())
+        self._held: list[Any] = []
+        self._dead: AfdepError | None = None
+        self._buffers = [Buffer(self, rank) for rank in range(self.layout.num_ranks)]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What runs, as the loaded library reports it: digest, target, fiber, protocol and switches."""
+        info = self._native.build_info
+        shape = self._native_shape()
+        protocol = {code: name for name, code in _PROTOCOLS.items()}[shape.protocol]
+        return {
+            "digest": info.digest,
+            "target": info.target,
+            "fiber": info.fiber,
+            "protocol": protocol,
+            "switches": dict(controls.from_bits(shape.switches)),
+        }
+
+    @property
+    def registered_bytes(self) -> int:
+        """Registered transport memory of a rank, without the workspace."""
+        return int(self._native.inbox_bytes(native.byref(self._native_shape())))
+
+    def buffer(self, rank: int) -> Buffer:
+        """The Buffer of a rank."""
+        return self._buffers[rank]
+
+    @property
+    def ffns(self) -> list[Buffer]:
+        """The FFN ranks' Buffers."""
+        return [self._buffers[rank] for rank in self.layout.ffn_rank_ids]
+
+    @property
+    def sources(self) -> list[Buffer]:
+        """The Attention ranks' Buffers, by source index."""
+        return [self._buffers[rank] for rank in self.layout.attention_rank_ids]
+
+    def run(self) -> None:
+        """Run everything enqueued to its end.
+
+        Raises:
+            DeviceAssertion: a route that names no expert, or one expert twice; every rank has been told.
+            PeerRefusedError: a rank refused its call.
+            DeadlockError: a wait that nothing can end, with every such wait.
+            MemoryFaultError: a kernel left its memory.
+            DeadBufferError: the group failed before.
+        """
+        self.require_alive()
+        try:
+            self.simulator.run()
+            self._raise_abort()
+        except AfdepError as error:
+            self._dead = error
+            raise
+        finally:
+            self._held.clear()
+
+    @property
+    def informed_ranks(self) -> list[int]:
+        """Ranks that were told of a failure, in order."""
+        return [rank for rank in range(self.layout.num_ranks) if self.simulator.abort(rank) is not None]
+
+    def expert_transform(self, rank: int) -> NDArray[Any]:
+        """Enqueue the exact FFN stand-in on an FFN rank: row * `reference.expert_scale` of its expert.
+
+        Returns:
+            BF16 [rows, H], to be passed to `ffn_reply` at once.
+        """
+        received = self._buffers[rank].pending
+        if received is None:
+            raise OrderError(
+                f"expert_transform on rank {rank}: expected ffn_receive before it, received none.",
+                "Enqueue ffn_receive, expert_transform and ffn_reply in this order.",
+            )
+        shape = (len(received.x), self.shape.hidden)
+        block = self.simulator.allocate(rank, max(1, shape[0] * shape[1] * 2))
+        self._native.expert_transform(self.simulator.handle, rank, block.address)
+        return block.array(shape, BF16)
+
+    def prove(
+        self, tokens: Sequence[int], topk_idx: Sequence[NDArray[Any]], bucket: int, seed: int, exchanges: int = 1
+    ) -> None:
+        """Exchange fresh payload and compare every byte with the reference.
+
+        The exchanges run free, one behind the other, over poisoned memory and through an expert-dependent transform.
+
+        Args:
+            tokens: of each source.
+            topk_idx: [T, K] of each source; rows past its tokens are ignored.
+            bucket: of every exchange.
+            seed: of the payload.
+            exchanges: how many.
+
+        Raises:
+            MismatchError: the first difference.
+        """
+        load = Load([ids[:count] for ids, count in zip(topk_idx, tokens, strict=True)])
+        self.prove_loads([load] * exchanges, bucket, seed)
+
+    def prove_loads(self, loads: Sequence[Load], bucket: int, seed: int) -> None:
+        """`prove`, with routes of its own for each exchange.
+
+        Raises:
+            MismatchError: the first difference.
+        """
+        self._native.sim_set_payload(self.simulator.handle, 1)
+        for rank in range(self.layout.num_ranks):
+            self._native.sim_poison(self.simulator.handle, rank, bucket, _POISON)
+        sent = [self._sent(load, seed + index) for index, load in enumerate(loads)]
+        results = [self._exchange(one, bucket) for one in sent]
+        try:
+            self.run()
+        finally:
+            self._native.sim_set_payload(self.simulator.handle, int(self._mode != "time"))
+        experts = {"num_ffn_ranks": self.layout.ffn_ranks, "num_experts": self.shape.num_experts}
+        for one, (collected, received) in zip(sent, results, strict=True):
+            for rank, y, own in zip(self.layout.attention_rank_ids, collected, one, strict=True):
+                checks.check_collected(y, reference.combine(own.x, own.topk_idx, **experts), rank=rank)
+        for rank, rows in zip(self.layout.ffn_rank_ids, received, strict=True):
+            alignment = self.shape.expert_alignment
+            checks.check_received(rows, sent[-1], rank=rank, expert_alignment=alignment, **experts)
+
+    def time_exchanges(
+        self,
+        loads: Sequence[Load],
+        bucket: int,
+        collect: Literal["copy"] = "copy",
+    ) -> Timing:
+        """Time exchanges that run free, one behind the other, as the replay of a graph does.
+
+        Args:
+            loads: what the sources send in each timed exchange; a warm-up of the first two goes before.
+            bucket: of every exchange.
+            collect: "copy".
+
+        Returns:
+            The round trips of every rank in simulated us; the FFN passes what it received as its result.
+        """
+        if collect != "copy":
+            raise ShapeError("collect", "copy", collect, "This build collects by copy.")
+        self._native.sim_set_payload(self.simulator.handle, int(self._mode != "time"))
+        self.simulator.take_trace()
+        for load in [*loads[:_WARM_UP_EXCHANGES], *loads]:
+            self._pass_through(load.topk_idx, bucket)
+        self.run()
+        return _timing(self.simulator.take_trace(), len(loads))
+
+    # ---- what the Buffers need
+    def hold(self, memory: Sequence[object]) -> None:
+        """Keep memory until the kernels that use it are done."""
+        self._held.extend(memory)
+
+    def owns(self, address: int) -> bool:
+        """Whether the address is simulated memory."""
+        return bool(self._native.sim_owner(self.simulator.handle, address) >= 0)
+
+    @contextmanager
+    def refusing(self, rank: int) -> Iterator[None]:
+        """A context in which an exception makes the rank tell its peers."""
+        try:
+            yield
+        except AfdepError:
+            self._native.refuse(self.simulator.handle, rank)
+            raise
+
+    def require_alive(self) -> None:
+        """Raise DeadBufferError after a failure."""
+        if self._dead is not None:
+            raise DeadBufferError(str(self._dead).splitlines()[0]) from self._dead
+
+    def _native_shape(self) -> ShapeStruct:
+        shape = self.shape
+        return ShapeStruct(
+            self.layout.attention_ranks,
+            self.layout.ffn_ranks,
+            shape.hidden,
+            shape.num_experts,
+            shape.top_k,
+            shape.capacity,
+            _DTYPES[shape.dispatch_dtype],
+            shape.transport_sms,
+            _PROTOCOLS[self.arm.protocol],
+            controls.bits(self.arm),
+            shape.expert_alignment,
+        )
+
+    def _raise_abort(self) -> None:
+        aborts = [self.simulator.abort(rank) for rank in range(self.layout.num_ranks)]
+        first = next((abort for abort in aborts if abort is not None), None)
+        if first is None:
+            return
+        if first.failure == _REFUSED:
+            raise PeerRefusedError(first.rank)
+        raise DeviceAssertion(_FAILURES[first.failure], first.rank, first.token, first.lane, first.expert)
+
+    def _sent(self, load: Load, seed: int) -> list[Sent]:
+        generator = np.random.default_rng(seed)
+        return [
+            Sent(
+                reference.payload(len(ids), self.shape.hidden, seed * self.layout.num_ranks + source),
+                ids,
+                generator.random(ids.shape, np.float32),
+            )
+            for source, ids in enumerate(load.topk_idx)
+        ]
+
+    def _exchange(self, sent: Sequence[Sent], bucket: int) -> tuple[list[NDArray[Any]], list[Received]]:
+        for source, one in zip(self.sources, sent, strict=True):
+            source.source_dispatch(one.x, one.topk_idx, one.topk_weights, bucket=bucket)
+        received = [ffn.ffn_receive(bucket=bucket) for ffn in self.ffns]
+        for ffn, rows in zip(self.ffns, received, strict=True):
+            ffn.ffn_reply(rows, self.expert_transform(ffn.rank))
+        return [source.source_collect() for source in self.sources], received
+
+    def _pass_through(self, topk_idx: Sequence[NDArray[Any]], bucket: int) -> None:
+        for source, ids in zip(self.sources, topk_idx, strict=True):
+            source.source_dispatch(np.zeros((len(ids), self.shape.hidden), BF16), ids, bucket=bucket)
+        for ffn in self.ffns:
+            received = ffn.ffn_receive(bucket=bucket)
+            ffn.ffn_reply(received, received.x)
+        for source in self.sources:
+            source.source_collect()
+
+
+def _timing(trace: Sequence[KernelTime], num_exchanges: int) -> Timing:
+    """Per rank, the time from one exchange's last kernel to the next one's."""
+    ends: dict[int, dict[int, float]] = {}
+    for kernel in trace:
+        ends.setdefault(kernel.rank, {})[kernel.exchange] = kernel.end_us  # kernels come in order of completion
+    samples = {}
+    for rank, by_exchange in sorted(ends.items()):
+        times = [by_exchange[index] for index in sorted(by_exchange)][-num_exchanges - 1 :]
+        samples[rank] = [after - before for before, after in zip(times, times[1:], strict=False)]
+    return Timing(samples, [kernel for kernel in trace])

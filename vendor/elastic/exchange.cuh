@@ -1,0 +1,78 @@
+// What every kernel of an exchange is given, and the addresses that follow from it.
+#pragma once
+#include "format.hpp"
+#include "prim.cuh"
+
+namespace elastic {
+
+enum Phase : int { kDispatch = 0, kCombine = 1 };
+
+struct Exchange {
+  // ---- the group
+  char* windows[kMaxRanks];  // every rank's window as this rank addresses it; the workspace comes first
+  int rank, num_ranks;
+  int num_valid_experts;     // ids at or above it are no experts
+  int experts_per_rank, num_experts;
+  int top_k;
+  int first_sender, first_replier;  // rank whose region comes first in a dispatch / combine inbox
+  int num_routed_ranks;      // ranks that hold experts which routes may name: [0, num_routed_ranks)
+  unsigned switches;
+  std::int64_t inbox_offset;  // of the exchange buffer in a window
+
+  // ---- this call
+  int capacity;              // region stride in records, the same on all ranks
+  int num_tokens;            // of this rank
+  RecordFormat dispatch, combine;
+  bool ranked_replies;       // combine regions by replying rank, otherwise by top-k lane
+  int reduce_prefix;         // rows reduced without a branch
+  int expert_alignment;
+
+  // ---- own memory
+  const char* x;             // [num_tokens, hidden]
+  const char* scales;        // [num_tokens, scale_bytes] or null
+  const void* topk_ids;      // [num_tokens, top_k] int32 or int64
+  int id_bytes;
+  const float* topk_weights;  // [num_tokens, top_k] or null
+  int* slot_index;           // [num_tokens, top_k] slot of each destination's master lane, -1 for the others
+  int* rank_prefix;          // [num_ranks] inclusive prefix of received tokens
+  int* expert_cursor;        // [experts_per_rank + 1] exclusive prefix of rows, consumed as row allocator
+  int* expert_offsets;       // [experts_per_rank + 1] the same, kept
+  int* expert_counts;        // [experts_per_rank] received rows without padding
+  int* source_metadata;      // [received, top_k + 2]: source id, source rank * top_k + master lane, row of each lane or -1
+  char* rows;                // [rows, hidden] expert-major
+  char* row_scales;          // [rows, scale_bytes]
+  float* row_weights;        // [rows]
+  const char* replies;       // [rows, hidden] BF16
+  char* y;                   // [num_tokens, hidden] BF16
+};
+
+PRIM_FN WorkspaceLayout workspace(const Exchange& e) { return {e.num_ranks, e.num_experts}; }
+template <class T>
+PRIM_FN T* own_word(const Exchange& e, std::int64_t offset) {
+  return reinterpret_cast<T*>(e.windows[e.rank] + offset);
+}
+template <class T>
+PRIM_FN prim::Remote<T> peer_word(const Exchange& e, int peer, std::int64_t offset) {
+  return prim::Remote<T>(reinterpret_cast<T*>(e.windows[peer] + offset));
+}
+PRIM_FN prim::Guard guard(const Exchange& e) { return {own_word<std::uint64_t>(e, WorkspaceLayout::kAbort)}; }
+
+// Record `slot` of sender `source` in the dispatch inbox of `owner`.
+PRIM_FN std::int64_t dispatch_record(const Exchange& e, int source, int slot) {
+  return e.inbox_offset + (static_cast<std::int64_t>(source - e.first_sender) * e.capacity + slot) * e.dispatch.bytes();
+}
+// The reply to `token` in region `region` of a combine inbox.
+PRIM_FN std::int64_t combine_record(const Exchange& e, int region, int token) {
+  return e.inbox_offset + (static_cast<std::int64_t>(region) * e.capacity + token) * e.combine.bytes();
+}
+PRIM_FN int reply_region(const Exchange& e, int replier, int master_lane) {
+  return e.ranked_replies ? replier - e.first_replier : master_lane;
+}
+
+// Where the shared-memory slot of payload warp `index` starts, behind `reserved` bytes.
+PRIM_FN int slot_offset(int reserved, int index, const RecordFormat& format) { return reserved + index * format.slot_bytes(); }
+PRIM_FN prim::Mbarrier* slot_mbarrier(int offset, const RecordFormat& format) {
+  return prim::shared<prim::Mbarrier>(offset + static_cast<int>(round_up(format.bytes(), 32)));
+}
+
+}  // namespace elastic

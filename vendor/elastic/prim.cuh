@@ -1,0 +1,20 @@
+// The primitive set that kernels are written against. One kernel source, two targets: nvcc maps it to PTX (sm_90a), any other
+// compiler to the simulator.
+//
+// Kernels are written warp-uniformly: code outside a lane section (lanes, each_lane, elect, for_strided, for_vectors) is the
+// same for all lanes of a warp, and per-lane values live in Lanes<T>, read inside a section through at(lane).
+//   identity      cta num_ctas warp num_warps num_threads shared<T>(byte_offset)
+//   lanes         Lanes<T> lanes(f) each_lane(f) elect(f) for_strided(first, stride, n, f) for_vectors(n, f) sync_warp
+//   collectives   broadcast ballot any reduce_add reduce_max scan_inclusive match
+//   barriers      sync_warps(id, warps) sync_cta sync_grid wait_for_predecessor launch_dependents
+//   own memory    load store fetch_add_gpu add_gpu load_acquire_sys shared_add shared_fetch_add
+//   peers         Remote<T> (cannot be dereferenced) store_relaxed_sys store_release_sys add_release_sys fence_sys
+//   waits         Wait{name, peer, expected} Guard wait_until wait_all aborted: named, bounded, ended by an abort
+//   bulk copies   Mbarrier mbarrier_init/expect/wait bulk_load bulk_store bulk_commit bulk_wait bulk_wait_read fence_proxy_async
+//   costs         begin_task Gather charge_load charge_store charge_accumulate: what a plain data loop costs; nothing on the device
+#pragma once
+#ifdef __CUDACC__
+#include "prim_cuda.cuh"
+#else
+#include "../simgpu/prim.hpp"
+#endif

@@ -1,0 +1,253 @@
+#include "engine.hpp"
+
+#include <cstring>
+
+namespace simgpu {
+
+Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
+    : machine_(machine),
+      options_(options),
+      adversary_(options.hunt, options.seed, num_ranks),
+      memory_(num_ranks),
+      gpus_(static_cast<std::size_t>(num_ranks), Gpu(machine)),
+      watchers_(kWatchBuckets, nullptr),
+      abort_words_(static_cast<std::size_t>(num_ranks), nullptr) {
+  machine.require_complete();
+}
+
+Engine::~Engine() {
+  for (auto& cta : ctas_) munmap(cta->shared, static_cast<std::size_t>(machine_.shared_bytes_per_sm));
+}
+
+void Engine::push(Time t, std::uintptr_t subject) {
+  heap_.push({t, adversary_.active() ? adversary_.tie_break() : sequence_++, subject});
+}
+
+Action* Engine::act(Time t, void (*run)(Engine&, Action&)) {
+  Action* action = actions_.take();
+  action->run = run;
+  action->when = t;
+  push(t, reinterpret_cast<std::uintptr_t>(action) | 1);
+  return action;
+}
+
+// The next runnable fiber; runs the actions that come before it. Null when nothing is left.
+Fiber* Engine::pick() {
+  for (;;) {
+    if (ready_ != nullptr) {
+      Fiber* fiber = ready_;
+      ready_ = fiber->next;
+      return fiber;
+    }
+    if (heap_.empty() || !fault_.empty()) return nullptr;
+    const Event event = heap_.pop();
+    now_ = event.time;
+    if ((event.subject & 1) == 0) {
+      ready_ = reinterpret_cast<Fiber*>(event.subject);
+      continue;
+    }
+    auto* action = reinterpret_cast<Action*>(event.subject & ~std::uintptr_t{1});
+    action->run(*this, *action);
+    actions_.give(action);
+  }
+}
+
+void fiber_entry() {
+  engine->current->cta->kernel->launch.body();
+  engine->exit_fiber();
+}
+
+void Engine::resume(Fiber* fiber, void** save) {
+  if (!fiber->started) {
+    fiber->started = true;
+    stacks_.attach(*fiber, fiber_entry);
+  }
+  current = fiber;
+  if (fiber->clock < now_ && !fiber->lags) fiber->clock = now_;
+  simgpu_switch(save, fiber->stack_pointer);
+}
+
+void Engine::block() {
+  Fiber* self = current;
+  Fiber* next = pick();
+  if (next == self) {
+    if (self->clock < now_) self->clock = now_;
+    return;
+  }
+  if (next == nullptr) {
+    current = nullptr;
+    simgpu_switch(&self->stack_pointer, main_stack_);
+  } else {
+    resume(next, &self->stack_pointer);
+  }
+}
+
+void Engine::exit_fiber() {
+  exited_ = current;
+  void* abandoned = nullptr;
+  simgpu_switch(&abandoned, main_stack_);
+}
+
+bool Engine::run() {
+  engine = this;
+  fault_.clear();
+  for (;;) {
+    if (exited_ != nullptr) {
+      Fiber* fiber = exited_;
+      exited_ = nullptr;
+      stacks_.release(*fiber);
+      Cta* cta = fiber->cta;
+      cta->end = std::max({cta->end, fiber->clock, adversary_.active() ? fiber->horizon : Time{0}});
+      if (--cta->alive == 0) {
+        Action* action = act(std::max(now_, cta->end), [](Engine& e, Action& a) { e.finish_cta(static_cast<Cta*>(a.target)); });
+        action->target = cta;
+      }
+    }
+    Fiber* fiber = pick();
+    if (fiber == nullptr) break;
+    resume(fiber, &main_stack_);
+  }
+  current = nullptr;
+  for (const auto& stream : streams_)
+    if (stream->head != nullptr) return false;
+  return fault_.empty();
+}
+
+void Engine::abandon() {
+  while (!heap_.empty()) heap_.pop();
+  ready_ = exited_ = nullptr;
+  std::fill(watchers_.begin(), watchers_.end(), nullptr);
+  for (auto& gpu : gpus_)
+    for (auto& sm : gpu.sms) sm.threads = 0, sm.shared_bytes = 0;
+  free_ctas_.clear();
+  for (auto& cta : ctas_) {
+    for (auto& fiber : cta->fibers)
+      if (fiber.stack >= 0) stacks_.release(fiber);
+    free_ctas_.push_back(cta.get());
+  }
+  free_kernels_.clear();
+  for (auto& kernel : kernels_) free_kernels_.push_back(kernel.get());
+  for (auto& stream : streams_) stream->head = stream->tail = nullptr;
+}
+
+void Engine::fail(const std::string& what) {
+  if (!fault_.empty()) return;
+  const Cta* cta = current->cta;
+  fault_ = what + " (rank " + std::to_string(rank()) + ", kernel " + cta->kernel->launch.name + ", CTA " +
+           std::to_string(cta->index) + ", warp " + std::to_string(current->warp) + ")";
+}
+
+void Engine::check(const void* p, std::size_t bytes, const char* what) {
+  if (memory_.contains(p, bytes)) return;
+  fail(std::string(what) + ": " + std::to_string(bytes) + " bytes at offset " + std::to_string(memory_.offset(p)) +
+       " of rank " + std::to_string(memory_.owner(p)) + " lie outside every live block");
+  block();  // never resumed: pick() returns null once there is a fault
+}
+
+void Engine::watch(const void* word, int bytes, bool (*satisfied)(void*), void* context, const Wait& wait) {
+  Fiber* fiber = current;
+  fiber->watched = word;
+  fiber->watched_bytes = bytes;
+  fiber->satisfied = satisfied;
+  fiber->context = context;
+  fiber->wait = wait;
+  Fiber*& head = watchers_[bucket(word)];
+  fiber->next_watcher = head;
+  head = fiber;
+  block();
+}
+
+void Engine::notify(const void* word, Time landed) {
+  for (std::size_t r = 0; r < abort_words_.size(); ++r) {
+    if (abort_words_[r] != word) continue;
+    for (auto& head : watchers_)
+      for (Fiber** link = &head; *link != nullptr;) {
+        Fiber* fiber = *link;
+        if (fiber->cta->kernel->stream->rank != static_cast<int>(r) || fiber->wait.name == nullptr) {
+          link = &fiber->next_watcher;
+          continue;
+        }
+        *link = fiber->next_watcher;
+        fiber->next = nullptr;
+        fiber->clock = std::max(fiber->clock, landed + from_ns(machine_.poll_ns));
+        wake(fiber, fiber->clock);
+      }
+  }
+  for (Fiber** link = &watchers_[bucket(word)]; *link != nullptr;) {
+    Fiber* fiber = *link;
+    if (fiber->watched != word || !fiber->satisfied(fiber->context)) {
+      link = &fiber->next_watcher;
+      continue;
+    }
+    *link = fiber->next_watcher;
+    fiber->next = nullptr;
+    const Time detect = from_ns(fiber->wait.name != nullptr ? machine_.poll_ns : machine_.shared_ns) + adversary_.delay(500);
+    fiber->clock = std::max(fiber->clock, landed + detect);
+    wake(fiber, fiber->clock);
+  }
+}
+
+void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
+  Fiber* fiber = current;
+  barrier.clock = std::max(barrier.clock, fiber->clock);
+  barrier.horizon = std::max(barrier.horizon, fiber->horizon);
+  fiber->next = nullptr;
+  if (++barrier.arrived < expected) {
+    (barrier.last != nullptr ? barrier.last->next : barrier.first) = fiber;
+    barrier.last = fiber;
+    block();
+    return;
+  }
+  const Time t = barrier.clock + cost, horizon = barrier.horizon;
+  Fiber* chain = barrier.first;
+  for (Fiber* f = chain; f != nullptr; f = f->next) f->clock = t, f->horizon = horizon;
+  fiber->clock = t;
+  fiber->horizon = horizon;
+  barrier = Barrier{};
+  if (chain != nullptr) {
+    wake(chain, t);
+    sync();
+  }
+}
+
+std::vector<BlockedWait> Engine::blocked() const {
+  std::vector<BlockedWait> waits;
+  for (Fiber* head : watchers_)
+    for (Fiber* f = head; f != nullptr; f = f->next_watcher) {
+      std::uint64_t seen = 0;
+      std::memcpy(&seen, f->watched, static_cast<std::size_t>(f->watched_bytes));
+      const Kernel* kernel = f->cta->kernel;
+      waits.push_back({kernel->stream->rank, f->cta->index, f->warp, f->wait.peer, kernel->launch.name,
+                       f->wait.name != nullptr ? f->wait.name : "mbarrier", f->wait.expected, seen});
+    }
+  return waits;
+}
+
+Time Engine::transfer(int from, int to, Time t, std::size_t bytes) {
+  const auto n = static_cast<double>(bytes);
+  const Time wire = from_ns(n / machine_.nvlink_gb_per_s);
+  const Time sent = gpu(from).link_out.hold(t, n / machine_.nvlink_gb_per_s + machine_.nvlink_message_ns);
+  const Time arrives = gpu(to).link_in.hold(sent - wire + from_ns(machine_.nvlink_latency_ns),
+                                            n / machine_.nvlink_gb_per_s + machine_.nvlink_message_ns);
+  return arrives + adversary_.link_delay(from, to);
+}
+
+// When `bytes` at `p` have passed L2 and, where they were not resident, HBM; *latency_ns is what a load adds on top.
+Time Engine::memory_traffic(int rank, const void* p, std::size_t bytes, Time t, double* latency_ns) {
+  Gpu& g = gpu(rank);
+  const double missing = g.l2_residency.touch(memory_.offset(p), bytes);
+  Time done = g.l2.use(t, static_cast<double>(bytes), machine_.l2_gb_per_s);
+  if (missing > 0) done = std::max(done, g.hbm.use(t, missing, machine_.hbm_gb_per_s));
+  if (latency_ns != nullptr) *latency_ns = missing > 0 ? machine_.hbm_latency_ns : machine_.l2_latency_ns;
+  return done;
+}
+
+// Rows longer than this are control bytes only where they end: record metadata never exceeds it.
+constexpr std::size_t kControlBytes = 512;
+
+void Engine::copy(void* to, const void* from, std::size_t bytes) const {
+  const std::size_t skipped = options_.payload || bytes <= kControlBytes ? 0 : bytes - kControlBytes;
+  std::memcpy(static_cast<char*>(to) + skipped, static_cast<const char*>(from) + skipped, bytes - skipped);
+}
+
+}  // namespace simgpu

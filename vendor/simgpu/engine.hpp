@@ -1,0 +1,148 @@
+// The simulator: ranks, streams, SM slots and fibers under one virtual clock. Single-threaded and deterministic.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "adversary.hpp"
+#include "events.hpp"
+#include "fiber.hpp"
+#include "kernel.hpp"
+#include "machine.hpp"
+#include "memory.hpp"
+#include "ports.hpp"
+
+namespace simgpu {
+
+struct Options {
+  bool payload = true;  // false: rows are not copied, only their trailing control bytes; the times are the same
+  bool hunt = false;
+  std::uint64_t seed = 0;
+};
+
+// A blocked wait, as the deadlock report lists it.
+struct BlockedWait {
+  int rank, cta, warp, peer;
+  std::string kernel, wait;
+  std::uint64_t expected, seen;
+};
+
+// A primitive was handed memory outside every live block.
+struct MemoryFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Engine {
+ public:
+  Engine(int num_ranks, const Machine& machine, const Options& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Machine& machine() const { return machine_; }
+  const Options& options() const { return options_; }
+  Adversary& adversary() { return adversary_; }
+  Memory& memory() { return memory_; }
+  Gpu& gpu(int rank) { return gpus_[static_cast<std::size_t>(rank)]; }
+  int num_ranks() const { return static_cast<int>(gpus_.size()); }
+  Time now() const { return now_; }
+
+  // ---- host side
+  void set_payload(bool payload) { options_.payload = payload; }
+  Stream* make_stream(int rank);
+  void enqueue(Stream* stream, Launch launch);
+  // Runs until nothing can happen any more. True when every kernel completed; otherwise blocked() lists the waits.
+  bool run();
+  std::vector<BlockedWait> blocked() const;
+  // Drops every unfinished kernel and pending event; streams are empty afterwards.
+  void abandon();
+  // A write to `word` wakes every wait of `rank`, so that waits can give up.
+  void watch_abort(int rank, const void* word) { abort_words_[static_cast<std::size_t>(rank)] = word; }
+  const std::string& fault() const { return fault_; }
+  std::vector<KernelTime>& trace() { return trace_; }
+
+  // ---- fiber side
+  Fiber* current = nullptr;
+  int rank() const { return current->cta->kernel->stream->rank; }
+  void sync();                              // yields if something else happens before the fiber's clock
+  void block();                             // gives up the processor; the wake-up has been arranged
+  void watch(const void* word, int bytes, bool (*satisfied)(void*), void* context, const Wait& wait);
+  void notify(const void* word, Time landed);
+  void arrive_and_wait(Barrier& barrier, int expected, Time cost);
+  void grid_dependency_wait();
+  void trigger_dependents();
+  void fail(const std::string& what);       // records the fault and stops the run
+  void check(const void* p, std::size_t bytes, const char* what);
+
+  // ---- time and transport
+  void wake(Fiber* chain, Time t) { push(t, reinterpret_cast<std::uintptr_t>(chain)); }
+  Action* act(Time t, void (*run)(Engine&, Action&));
+  Time transfer(int from, int to, Time t, std::size_t bytes);
+  Time memory_traffic(int rank, const void* p, std::size_t bytes, Time t, double* latency_ns);
+  void copy(void* to, const void* from, std::size_t bytes) const;
+
+ private:
+  friend void fiber_entry();
+  void push(Time t, std::uintptr_t subject);
+  Fiber* pick();
+  void resume(Fiber* fiber, void** save);
+  void exit_fiber();
+  void schedule(Kernel* kernel, Time t);
+  void place(Kernel* kernel);
+  void fill(Kernel* kernel);
+  void start_cta(Kernel* kernel, int index, int sm);
+  void start_fibers(Cta* cta);
+  Cta* take_cta(const Launch& launch);
+  void finish_cta(Cta* cta);
+  void complete(Kernel* kernel);
+  void release_dependents(Kernel* kernel);
+  void maybe_trigger(Kernel* kernel, Time t);
+  static std::size_t bucket(const void* word) {
+    return static_cast<std::size_t>((reinterpret_cast<std::uintptr_t>(word) >> 2) * 0x9E3779B1u) >> 8 & (kWatchBuckets - 1);
+  }
+
+  static constexpr std::size_t kWatchBuckets = 1 << 14;
+  Machine machine_;
+  Options options_;
+  Adversary adversary_;
+  Memory memory_;
+  std::vector<Gpu> gpus_;
+  StackPool stacks_;
+  EventHeap heap_;
+  ActionPool actions_;
+  std::vector<Fiber*> watchers_;
+  std::vector<const void*> abort_words_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<Kernel*> free_kernels_;
+  std::vector<std::unique_ptr<Cta>> ctas_;
+  std::vector<Cta*> free_ctas_;
+  std::vector<KernelTime> trace_;
+  Time now_ = 0;
+  std::uint64_t sequence_ = 0;
+  Fiber* ready_ = nullptr;
+  Fiber* exited_ = nullptr;
+  void* main_stack_ = nullptr;
+  std::string fault_;
+};
+
+// The engine whose fibers are running; set by Engine::run.
+inline Engine* engine = nullptr;
+
+inline void Engine::sync() {
+  Fiber* fiber = current;
+  if (fiber->in_lanes && fiber->last_sync == fiber->clock) return;
+  if (adversary_.active()) fiber->clock += adversary_.step(rank());
+  if (ready_ != nullptr || (!heap_.empty() && heap_.next_time() <= fiber->clock)) {
+    fiber->next = nullptr;
+    wake(fiber, fiber->clock);
+    block();
+  } else if (fiber->clock > now_) {
+    now_ = fiber->clock;
+  }
+  fiber->last_sync = fiber->clock;
+}
+
+}  // namespace simgpu

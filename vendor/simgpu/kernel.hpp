@@ -1,0 +1,72 @@
+// Kernels in flight: launch shape, CTAs, and the streams that order them.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fiber.hpp"
+
+namespace simgpu {
+
+// A barrier among fibers: collects clocks and write horizons, releases everyone at the latest.
+struct Barrier {
+  int arrived = 0;
+  Time clock = 0, horizon = 0;
+  Fiber* first = nullptr;
+  Fiber* last = nullptr;
+};
+
+struct Launch {
+  const char* name = "";
+  int grid = 1, threads = 32, shared_bytes = 0;
+  bool cooperative = false;
+  bool programmatic = false;  // may start when the predecessor's CTAs have triggered
+  bool waits_first = false;   // touches nothing but shared memory before griddepcontrol.wait
+  int tag = 0;                // the exchange it belongs to, for the trace
+  std::function<void()> body;
+};
+
+struct Stream;
+
+struct Kernel {
+  Launch launch;
+  Stream* stream = nullptr;
+  Kernel* previous = nullptr;  // predecessor in the stream while it matters to griddepcontrol.wait
+  Kernel* following = nullptr;
+  int started = 0, finished = 0, triggered = 0;
+  bool scheduled = false, placed = false, complete = false;
+  bool previous_complete = true;
+  Time enqueued = 0, placed_at = 0, completed_at = 0, previous_completed_at = 0;
+  Fiber* dependents_waiting = nullptr;     // fibers of the next kernel in griddepcontrol.wait
+  std::vector<Cta*> dependents_deferred;   // its CTAs whose fibers have not been started yet
+  Barrier grid_barrier;
+};
+
+struct Stream {
+  int rank = 0;
+  Kernel* head = nullptr;
+  Kernel* tail = nullptr;
+};
+
+struct Cta {
+  static constexpr int kNamedBarriers = 16;
+  Kernel* kernel = nullptr;
+  int index = 0, sm = 0, alive = 0;
+  bool triggered = false;
+  Time start = 0, end = 0;
+  char* shared = nullptr;
+  std::vector<Fiber> fibers;
+  Barrier barriers[kNamedBarriers];
+  std::vector<Barrier> warp_barriers;      // thread fibers only
+  std::vector<std::uint64_t> exchange;     // thread fibers only: one slot a thread
+};
+
+struct KernelTime {
+  int rank, tag;
+  const char* name;
+  Time start, end;
+};
+
+}  // namespace simgpu

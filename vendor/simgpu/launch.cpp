@@ -1,0 +1,207 @@
+// How kernels start and end: stream order, programmatic dependent launch, SM slots.
+#include <cstring>
+
+#include "engine.hpp"
+
+namespace simgpu {
+
+Stream* Engine::make_stream(int rank) {
+  streams_.push_back(std::make_unique<Stream>());
+  streams_.back()->rank = rank;
+  return streams_.back().get();
+}
+
+void Engine::enqueue(Stream* stream, Launch launch) {
+  Kernel* kernel;
+  if (free_kernels_.empty()) {
+    kernels_.push_back(std::make_unique<Kernel>());
+    kernel = kernels_.back().get();
+  } else {
+    kernel = free_kernels_.back();
+    free_kernels_.pop_back();
+    *kernel = Kernel{};
+  }
+  kernel->launch = std::move(launch);
+  kernel->stream = stream;
+  kernel->enqueued = now_;
+  if (stream->tail != nullptr) {
+    kernel->previous = stream->tail;
+    kernel->previous_complete = false;
+    stream->tail->following = kernel;
+    stream->tail = kernel;
+    maybe_trigger(kernel->previous, now_);
+    return;
+  }
+  stream->head = stream->tail = kernel;
+  schedule(kernel, now_ + from_ns(machine_.host_launch_ns));
+}
+
+void Engine::schedule(Kernel* kernel, Time t) {
+  if (kernel->scheduled) return;
+  kernel->scheduled = true;
+  if (kernel->launch.cooperative) t += from_ns(machine_.cooperative_launch_ns);
+  Action* action = act(t + adversary_.delay(3000), [](Engine& e, Action& a) { e.place(static_cast<Kernel*>(a.target)); });
+  action->target = kernel;
+}
+
+void Engine::place(Kernel* kernel) {
+  kernel->placed = true;
+  kernel->placed_at = now_;
+  fill(kernel);
+}
+
+
+// Places CTAs while SMs have room, on the emptiest SM first.
+void Engine::fill(Kernel* kernel) {
+  const Launch& launch = kernel->launch;
+  auto& sms = gpu(kernel->stream->rank).sms;
+  const int num_sms = static_cast<int>(sms.size());
+  while (kernel->started < launch.grid) {
+    int best = -1;
+    for (int i = 0; i < num_sms; ++i) {
+      const int candidate = (i + kernel->started) % num_sms;
+      const Sm& sm = sms[static_cast<std::size_t>(candidate)];
+      if (sm.threads + launch.threads > machine_.threads_per_sm) continue;
+      if (sm.shared_bytes + launch.shared_bytes > machine_.shared_bytes_per_sm) continue;
+      if (best < 0 || sm.threads < sms[static_cast<std::size_t>(best)].threads) best = candidate;
+      if (sm.threads == 0) break;
+    }
+    if (best < 0) return;
+    start_cta(kernel, kernel->started++, best);
+  }
+}
+
+Cta* Engine::take_cta(const Launch& launch) {
+  if (free_ctas_.empty()) {
+    ctas_.push_back(std::make_unique<Cta>());
+    void* shared = mmap(nullptr, static_cast<std::size_t>(machine_.shared_bytes_per_sm), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shared == MAP_FAILED) throw std::bad_alloc();
+    ctas_.back()->shared = static_cast<char*>(shared);
+    free_ctas_.push_back(ctas_.back().get());
+  }
+  Cta* cta = free_ctas_.back();
+  free_ctas_.pop_back();
+  const auto num_fibers = static_cast<std::size_t>(launch.threads / 32 * SIMGPU_LANE_FIBERS);
+  if (cta->fibers.size() < num_fibers) cta->fibers.resize(num_fibers);
+  return cta;
+}
+
+void Engine::start_cta(Kernel* kernel, int index, int sm) {
+  const Launch& launch = kernel->launch;
+  Sm& slot = gpu(kernel->stream->rank).sms[static_cast<std::size_t>(sm)];
+  slot.threads += launch.threads;
+  slot.shared_bytes += launch.shared_bytes;
+  Cta* cta = take_cta(launch);
+  cta->kernel = kernel;
+  cta->index = index;
+  cta->sm = sm;
+  cta->alive = launch.threads / 32 * SIMGPU_LANE_FIBERS;
+  cta->triggered = false;
+  cta->end = 0;
+  cta->start = now_ + from_ns(machine_.cta_start_ns) + adversary_.delay(10'000);
+  for (auto& barrier : cta->barriers) barrier = Barrier{};
+#ifdef SIMGPU_THREAD_FIBERS
+  cta->warp_barriers.assign(static_cast<std::size_t>(launch.threads / 32), Barrier{});
+  cta->exchange.assign(static_cast<std::size_t>(launch.threads), 0);
+#endif
+  if (adversary_.active()) std::memset(cta->shared, 0xA5, static_cast<std::size_t>(launch.shared_bytes));
+  if (launch.waits_first && !kernel->previous_complete)
+    kernel->previous->dependents_deferred.push_back(cta);
+  else
+    start_fibers(cta);
+}
+
+void Engine::start_fibers(Cta* cta) {
+  Fiber* chain = nullptr;
+  for (int i = cta->alive - 1; i >= 0; --i) {
+    Fiber& fiber = cta->fibers[static_cast<std::size_t>(i)];
+    fiber = Fiber{};
+    fiber.cta = cta;
+    fiber.warp = i / SIMGPU_LANE_FIBERS;
+    fiber.lane = i % SIMGPU_LANE_FIBERS;
+    fiber.clock = cta->start;
+    fiber.lags = cta->start < now_;
+    fiber.next = chain;
+    chain = &fiber;
+  }
+  wake(chain, std::max(now_, cta->start));
+}
+
+void Engine::finish_cta(Cta* cta) {
+  Kernel* kernel = cta->kernel;
+  Sm& slot = gpu(kernel->stream->rank).sms[static_cast<std::size_t>(cta->sm)];
+  slot.threads -= kernel->launch.threads;
+  slot.shared_bytes -= kernel->launch.shared_bytes;
+  if (!cta->triggered) ++kernel->triggered;
+  cta->triggered = true;
+  free_ctas_.push_back(cta);
+  maybe_trigger(kernel, now_);
+  if (++kernel->finished == kernel->launch.grid) {
+    Action* action = act(now_ + from_ns(machine_.kernel_drain_ns),
+                         [](Engine& e, Action& a) { e.complete(static_cast<Kernel*>(a.target)); });
+    action->target = kernel;
+  } else if (kernel->started < kernel->launch.grid) {
+    fill(kernel);
+    return;
+  }
+  Kernel* following = kernel->following;
+  if (following != nullptr && following->placed && following->started < following->launch.grid) fill(following);
+}
+
+void Engine::complete(Kernel* kernel) {
+  kernel->complete = true;
+  kernel->completed_at = now_;
+  trace_.push_back({kernel->stream->rank, kernel->launch.tag, kernel->launch.name, kernel->placed_at, now_});
+  Stream* stream = kernel->stream;
+  stream->head = kernel->following;
+  if (stream->head == nullptr) stream->tail = nullptr;
+  release_dependents(kernel);
+  free_kernels_.push_back(kernel);
+}
+
+void Engine::release_dependents(Kernel* kernel) {
+  Kernel* following = kernel->following;
+  if (following == nullptr) return;
+  following->previous = nullptr;
+  following->previous_complete = true;
+  following->previous_completed_at = now_;
+  if (!following->scheduled) schedule(following, std::max(now_ + from_ns(machine_.graph_gap_ns), following->enqueued));
+  for (Fiber* fiber = kernel->dependents_waiting; fiber != nullptr; fiber = fiber->next)
+    fiber->clock = std::max(fiber->clock, now_ + from_ns(machine_.pdl_release_ns));
+  if (kernel->dependents_waiting != nullptr) wake(kernel->dependents_waiting, now_ + from_ns(machine_.pdl_release_ns));
+  for (Cta* cta : kernel->dependents_deferred) start_fibers(cta);
+}
+
+void Engine::grid_dependency_wait() {
+  Fiber* fiber = current;
+  Kernel* kernel = fiber->cta->kernel;
+  fiber->lags = false;
+  if (!kernel->launch.programmatic) return;
+  if (!kernel->previous_complete) {
+    sync();
+    if (!kernel->previous_complete) {
+      fiber->next = kernel->previous->dependents_waiting;
+      kernel->previous->dependents_waiting = fiber;
+      block();
+      return;
+    }
+  }
+  fiber->clock = std::max(fiber->clock, kernel->previous_completed_at + from_ns(machine_.pdl_release_ns));
+}
+
+void Engine::trigger_dependents() {
+  Cta* cta = current->cta;
+  if (cta->triggered) return;
+  cta->triggered = true;
+  ++cta->kernel->triggered;
+  maybe_trigger(cta->kernel, current->clock);
+}
+
+void Engine::maybe_trigger(Kernel* kernel, Time t) {
+  Kernel* following = kernel->following;
+  if (following == nullptr || !following->launch.programmatic) return;
+  if (kernel->triggered == kernel->launch.grid && kernel->previous_complete) schedule(following, t + from_ns(machine_.pdl_launch_ns));
+}
+
+}  // namespace simgpu

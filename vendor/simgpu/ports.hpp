@@ -1,0 +1,68 @@
+// Shared resources of a rank's GPU as first-come first-served pipes: link ports, L2, HBM, and the paths of each SM.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "clock.hpp"
+#include "machine.hpp"
+
+namespace simgpu {
+
+// A pipe that serves one request at a time at a fixed rate.
+class Pipe {
+ public:
+  // Occupies the pipe for `bytes` at `gb_per_s` (bytes per nanosecond) from `t` or when it is free; returns the end.
+  Time use(Time t, double bytes, double gb_per_s) { return busy_until_ = std::max(busy_until_, t) + from_ns(bytes / gb_per_s); }
+  Time hold(Time t, double ns) { return busy_until_ = std::max(busy_until_, t) + from_ns(ns); }
+  Time busy_until() const { return busy_until_; }
+
+ private:
+  Time busy_until_ = 0;
+};
+
+// Which pages of a rank's memory L2 still holds: each 4 KiB granule remembers the reading of a counter of granules brought in
+// since; it has been evicted once the counter ran on by the capacity. Granules seen again while young do not advance it.
+class L2Residency {
+ public:
+  explicit L2Residency(double l2_bytes) : capacity_(static_cast<std::uint32_t>(l2_bytes / kGranule)) {}
+
+  // Marks [offset, offset + bytes) as used now; returns how many of the bytes were not resident.
+  double touch(std::size_t offset, std::size_t bytes) {
+    if (bytes == 0) return 0;
+    const std::size_t first = offset / kGranule, last = (offset + bytes - 1) / kGranule;
+    if (last >= stamp_.size()) stamp_.resize(last + last / 2 + 1, 0);
+    std::size_t missing = 0;
+    for (std::size_t granule = first; granule <= last; ++granule) missing += touch_granule(granule);
+    return static_cast<double>(bytes) * static_cast<double>(missing) / static_cast<double>(last - first + 1);
+  }
+
+ private:
+  static constexpr std::size_t kGranule = 4096;
+  std::size_t touch_granule(std::size_t granule) {
+    std::uint32_t& stamp = stamp_[granule];
+    const std::uint32_t age = counter_ - stamp;
+    if (stamp != 0 && age <= capacity_ / 16) return 0;
+    const bool missing = stamp == 0 || age > capacity_;
+    stamp = ++counter_;
+    return missing ? 1 : 0;
+  }
+
+  std::uint32_t capacity_, counter_ = 1;
+  std::vector<std::uint32_t> stamp_;
+};
+
+struct Sm {
+  Pipe load, bulk;
+  int threads = 0;
+  double shared_bytes = 0;
+};
+
+struct Gpu {
+  Gpu(const Machine& m) : l2_residency(m.l2_bytes), sms(static_cast<std::size_t>(m.sm_count)) {}
+  Pipe link_out, link_in, l2, hbm;
+  L2Residency l2_residency;
+  std::vector<Sm> sms;
+};
+
+}  // namespace simgpu

@@ -1,0 +1,162 @@
+// Mbarriers and bulk copies of the CPU target. When hunting, a bulk store reads its source late and lands late.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+
+#include "prim_memory.hpp"
+
+namespace prim {
+
+// Phase, expected and pending arrivals, and the bytes still to come.
+struct alignas(8) Mbarrier {
+  std::uint32_t phase : 1, expected : 15, pending : 16;
+  std::int32_t bytes;
+};
+
+namespace detail {
+
+inline void advance(Engine& e, Mbarrier* barrier, Time t) {
+  if (barrier->pending != 0 || barrier->bytes != 0) return;
+  barrier->phase ^= 1;
+  barrier->pending = barrier->expected;
+  e.notify(barrier, t);
+}
+inline void loaded(Engine& e, Action& a) {
+  auto* barrier = reinterpret_cast<Mbarrier*>(a.value);
+  barrier->bytes -= static_cast<std::int32_t>(a.bytes);
+  advance(e, barrier, a.when);
+}
+inline void load_lands(Engine& e, Action& a) {
+  e.copy(a.target, a.source, a.bytes);
+  loaded(e, a);
+}
+inline void store_lands(Engine& e, Action& a) {
+  e.copy(a.target, a.source, a.bytes);
+  std::free(a.source);
+}
+// The engine reads the source of a bulk store only now; a.value is when the bytes land.
+inline void store_reads(Engine& e, Action& a) {
+  void* held = std::malloc(a.bytes);
+  e.copy(held, a.source, a.bytes);
+  Action* landing = e.act(static_cast<Time>(a.value), store_lands);
+  landing->target = a.target;
+  landing->source = held;
+  landing->bytes = a.bytes;
+}
+
+}  // namespace detail
+
+inline void mbarrier_init(Mbarrier* barrier, int arrivals) {
+  barrier->phase = 0;
+  barrier->expected = barrier->pending = static_cast<std::uint32_t>(arrivals) & 0x7fff;
+  barrier->bytes = 0;
+  charge(cost().shared_ns);
+}
+inline void fence_mbarrier_init() {}
+inline void mbarrier_expect(Mbarrier* barrier, int bytes) {
+  engine->sync();
+  barrier->bytes += bytes;
+  barrier->pending = (barrier->pending - 1u) & 0xffff;
+  charge(cost().shared_ns);
+  detail::advance(*engine, barrier, self().clock);
+}
+inline void mbarrier_wait(Mbarrier* barrier, std::uint32_t parity) {
+  struct Context {
+    const Mbarrier* barrier;
+    std::uint32_t parity;
+    static bool satisfied(void* c) {
+      auto* context = static_cast<Context*>(c);
+      return context->barrier->phase != context->parity;
+    }
+  } context{barrier, parity};
+  engine->sync();
+  while (!Context::satisfied(&context)) engine->watch(barrier, 4, &Context::satisfied, &context, Wait{});
+  charge(cost().shared_ns);
+}
+
+// Orders this thread's earlier generic accesses to shared memory before later bulk copies.
+inline void fence_proxy_async() { charge(cost().shared_ns); }
+
+// Global (own rank) to shared; completes on the mbarrier.
+inline void bulk_load(void* to, const void* from, int bytes, Mbarrier* barrier) {
+  engine->check(from, static_cast<std::size_t>(bytes), "bulk load");
+  engine->sync();
+  charge(cost().bulk_issue_ns);
+  Fiber& fiber = self();
+  double latency = 0;
+  simgpu::Sm& sm = engine->gpu(own_rank()).sms[static_cast<std::size_t>(fiber.cta->sm)];
+  const Time path = sm.bulk.use(fiber.clock, bytes, cost().bulk_gb_per_s);
+  const Time memory = engine->memory_traffic(own_rank(), from, static_cast<std::size_t>(bytes), fiber.clock, &latency);
+  const Time done = std::max(path, memory) + from_ns(latency * fiber.latency_factor + cost().bulk_latency_ns) + engine->adversary().delay(4000);
+  const bool late = engine->adversary().active();
+  Action* action = engine->act(done, late ? detail::load_lands : detail::loaded);
+  action->target = to;
+  action->source = const_cast<void*>(from);
+  action->bytes = static_cast<std::uint32_t>(bytes);
+  action->value = reinterpret_cast<std::uint64_t>(barrier);
+  if (!late) engine->copy(to, from, static_cast<std::size_t>(bytes));
+}
+
+// Shared to global memory of any rank; joins the open bulk group.
+inline void bulk_store(Remote<char> to, const void* from, int bytes) {
+  engine->check(to.address(), static_cast<std::size_t>(bytes), "bulk store");
+  engine->sync();
+  charge(cost().bulk_issue_ns);
+  Fiber& fiber = self();
+  const int owner = engine->memory().owner(to.address()), rank = own_rank();
+  simgpu::Sm& sm = engine->gpu(rank).sms[static_cast<std::size_t>(fiber.cta->sm)];
+  Time read = sm.bulk.use(fiber.clock, bytes, cost().bulk_gb_per_s) + from_ns(cost().bulk_latency_ns) + engine->adversary().delay(4000);
+  Time landed, acknowledged;
+  if (owner == rank) {
+    landed = engine->memory_traffic(rank, to.address(), static_cast<std::size_t>(bytes), read, nullptr) + from_ns(cost().l2_latency_ns) +
+             engine->adversary().delay(4000);
+    acknowledged = landed + from_ns(cost().l2_latency_ns);
+  } else {
+    landed = engine->transfer(rank, owner, read, static_cast<std::size_t>(bytes));
+    engine->gpu(owner).l2_residency.touch(engine->memory().offset(to.address()), static_cast<std::size_t>(bytes));
+    acknowledged = landed + from_ns(cost().nvlink_latency_ns);
+  }
+  if (engine->adversary().active()) {
+    landed = std::max(landed, read);
+    Action* action = engine->act(read, detail::store_reads);
+    action->target = to.address();
+    action->source = const_cast<void*>(from);
+    action->bytes = static_cast<std::uint32_t>(bytes);
+    action->value = static_cast<std::uint64_t>(landed);
+  } else {
+    engine->copy(to.address(), from, static_cast<std::size_t>(bytes));
+  }
+  fiber.open.read = std::max(fiber.open.read, read);
+  fiber.open.landed = std::max(fiber.open.landed, acknowledged);
+}
+inline void bulk_store(char* to, const void* from, int bytes) { bulk_store(Remote<char>(to), from, bytes); }
+
+inline void bulk_commit() {
+  Fiber& fiber = self();
+  if (fiber.num_groups == Fiber::kMaxGroups) {
+    fiber.groups[1].read = std::max(fiber.groups[0].read, fiber.groups[1].read);
+    fiber.groups[1].landed = std::max(fiber.groups[0].landed, fiber.groups[1].landed);
+    std::memmove(fiber.groups, fiber.groups + 1, sizeof(fiber.groups[0]) * (Fiber::kMaxGroups - 1));
+    --fiber.num_groups;
+  }
+  fiber.groups[fiber.num_groups++] = fiber.open;
+  fiber.open = {};
+  charge(cost().shared_ns);
+}
+// Until all but the `pending` latest groups have been read (`bulk_wait_read`) or have landed everywhere (`bulk_wait`).
+inline void bulk_wait_read(int pending = 0) {
+  Fiber& fiber = self();
+  for (int g = 0; g + pending < fiber.num_groups; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].read);
+  engine->sync();
+}
+inline void bulk_wait(int pending = 0) {
+  Fiber& fiber = self();
+  const int done = fiber.num_groups - pending;
+  if (done <= 0) return;
+  for (int g = 0; g < done; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].landed);
+  std::memmove(fiber.groups, fiber.groups + done, sizeof(fiber.groups[0]) * static_cast<std::size_t>(pending));
+  fiber.num_groups = pending;
+  engine->sync();
+}
+
+}  // namespace prim

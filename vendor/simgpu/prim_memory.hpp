@@ -1,0 +1,252 @@
+// Loads, stores, atomics, named waits and bulk copies of the CPU target.
+#pragma once
+#include <cstring>
+
+#include "prim_lanes.hpp"
+
+namespace prim {
+
+using simgpu::Wait;
+using simgpu::Action;
+using simgpu::Engine;
+
+// ---- costs of plain data loops
+// This warp turns to item `index` of its kernel's work. How far the item's memory lies is drawn from its place alone, so that
+// runs repeat and arms that do the same work see the same distances.
+inline void begin_task(int index) {
+  const simgpu::Kernel& kernel = *self().cta->kernel;
+  std::uint64_t place = 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(index + 1);
+  for (const char* c = kernel.launch.name; *c != 0; ++c) place = (place ^ static_cast<unsigned char>(*c)) * 0x100000001B3ull;
+  simgpu::Random random(place ^ static_cast<std::uint64_t>(kernel.launch.tag) << 40 ^ static_cast<std::uint64_t>(own_rank()) << 20);
+  self().latency_factor = 1 - cost().latency_spread * std::log(1 - random.uniform());
+}
+// Loads that one warp has in flight together: add() each row, then wait() once for all of them.
+class Gather {
+ public:
+  void add(const void* p, int bytes) {
+    if (!leads()) return;
+    if (first_) engine->sync();
+    first_ = false;
+    Fiber& fiber = self();
+    engine->check(p, static_cast<std::size_t>(bytes), "load");
+    double latency = 0;
+    simgpu::Sm& sm = engine->gpu(own_rank()).sms[static_cast<std::size_t>(fiber.cta->sm)];
+    const Time path = sm.load.use(fiber.clock, bytes, cost().sm_load_gb_per_s);
+    const Time memory = engine->memory_traffic(own_rank(), p, static_cast<std::size_t>(bytes), fiber.clock, &latency);
+    done_ = std::max(done_, std::max(path, memory) + from_ns(latency * fiber.latency_factor));
+  }
+  void wait() {
+    if (!leads()) return;
+    Fiber& fiber = self();
+    fiber.clock = std::max(fiber.clock, done_);
+    done_ = 0;
+    first_ = true;
+  }
+
+ private:
+  Time done_ = 0;
+  bool first_ = true;
+};
+inline void charge_load(const void* p, int bytes) {
+  Gather gather;
+  gather.add(p, bytes);
+  gather.wait();
+}
+inline void charge_store(const void* p, int bytes) {
+  if (!leads()) return;
+  engine->sync();
+  Fiber& fiber = self();
+  engine->check(p, static_cast<std::size_t>(bytes), "store");
+  simgpu::Sm& sm = engine->gpu(own_rank()).sms[static_cast<std::size_t>(fiber.cta->sm)];
+  const Time path = sm.load.use(fiber.clock, bytes, cost().sm_load_gb_per_s);
+  const Time memory = engine->memory_traffic(own_rank(), p, static_cast<std::size_t>(bytes), fiber.clock, nullptr);
+  fiber.clock = path;
+  fiber.horizon = std::max(fiber.horizon, memory + from_ns(cost().l2_latency_ns));
+}
+// FP32 accumulation of `vectors` 16-byte vectors a lane.
+inline void charge_accumulate(int vectors) { charge(vectors * cost().accumulate_ns); }
+inline bool payload() { return engine->options().payload; }
+
+// ---- plain memory of the own rank
+template <class T>
+inline T load(const T* p) {
+  charge(cost().l2_latency_ns);
+  return *p;
+}
+template <class T>
+inline void store(T* p, T v) {
+  charge(cost().store_ns);
+  engine->check(p, sizeof(T), "store");
+  Fiber& fiber = self();
+  fiber.horizon = std::max(fiber.horizon, fiber.clock + from_ns(cost().l2_latency_ns));
+  *p = v;
+}
+// Shared memory.
+inline void shared_add(int* p, int v) {
+  charge(cost().shared_ns);
+  *p += v;
+}
+inline int shared_fetch_add(int* p, int v) {
+  charge(cost().shared_ns);
+  const int old = *p;
+  *p += v;
+  return old;
+}
+
+// ---- other ranks' memory: an address that cannot be dereferenced
+template <class T>
+class Remote {
+ public:
+  explicit Remote(T* address) : address_(address) {}
+  Remote operator+(std::int64_t n) const { return Remote(address_ + n); }
+  T* address() const { return address_; }
+
+ private:
+  T* address_;
+};
+
+namespace detail {
+
+template <class T>
+inline void land(Engine& e, Action& a) {
+  T* word = static_cast<T*>(a.target);
+  *word = static_cast<T>(a.value);
+  e.notify(word, a.when);
+}
+template <class T>
+inline void land_add(Engine& e, Action& a) {
+  T* word = static_cast<T*>(a.target);
+  *word = static_cast<T>(*word + static_cast<T>(a.value));
+  e.notify(word, a.when);
+}
+// Sends one word to `word`, wherever it lives; `run` applies it when it lands.
+template <class T>
+inline void send(T* word, T v, void (*run)(Engine&, Action&)) {
+  engine->check(word, sizeof(T), "remote store");
+  charge(cost().store_ns);
+  engine->sync();
+  Fiber& fiber = self();
+  const int owner = engine->memory().owner(word);
+  const Time lands = owner == own_rank()
+                         ? fiber.clock + from_ns(cost().l2_latency_ns) + engine->adversary().delay(300)
+                         : engine->transfer(own_rank(), owner, fiber.clock, 32);
+  fiber.horizon = std::max(fiber.horizon, lands + (owner == own_rank() ? 0 : from_ns(cost().nvlink_latency_ns)));
+  Action* action = engine->act(lands, run);
+  action->target = word;
+  action->value = static_cast<std::uint64_t>(v);
+}
+
+}  // namespace detail
+
+template <class T>
+inline void store_relaxed_sys(Remote<T> word, T v) {
+  detail::send(word.address(), v, detail::land<T>);
+}
+// Waits until this fiber's earlier generic writes have landed: they are ordered before what follows.
+inline void fence_sys() {
+  Fiber& fiber = self();
+  fiber.clock = std::max(fiber.clock + from_ns(cost().fence_ns), fiber.horizon);
+}
+template <class T>
+inline void store_release_sys(Remote<T> word, T v) {
+  fence_sys();
+  detail::send(word.address(), v, detail::land<T>);
+}
+template <class T>
+inline void add_release_sys(Remote<T> word, T v) {
+  fence_sys();
+  detail::send(word.address(), v, detail::land_add<T>);
+}
+
+// ---- atomics at GPU scope on the own rank; applied at once, visible to waiters when they land
+template <class T>
+inline T fetch_add_gpu(T* word, T v) {
+  engine->check(word, sizeof(T), "atomic");
+  engine->sync();
+  const T old = *word;
+  *word = static_cast<T>(old + v);
+  engine->notify(word, self().clock + from_ns(cost().l2_latency_ns));
+  charge(cost().atomic_ns);
+  return old;
+}
+template <class T>
+inline T fetch_add_acq_rel_gpu(T* word, T v) {
+  fence_sys();
+  return fetch_add_gpu(word, v);
+}
+template <class T>
+inline void add_gpu(T* word, T v) {
+  engine->check(word, sizeof(T), "atomic");
+  engine->sync();
+  *word = static_cast<T>(*word + v);
+  charge(cost().store_ns);
+  engine->notify(word, self().clock + from_ns(cost().l2_latency_ns));
+}
+template <class T>
+inline T load_acquire_sys(const T* word) {
+  engine->sync();
+  charge(cost().l2_latency_ns);
+  return *static_cast<const volatile T*>(word);
+}
+
+// ---- named waits
+// Where a rank learns that it or somebody else gave up: every wait ends when the word is not zero.
+struct Guard {
+  const std::uint64_t* abort_word;
+};
+inline bool aborted(const Guard& guard) { return *static_cast<const volatile std::uint64_t*>(guard.abort_word) != 0; }
+
+namespace detail {
+
+template <class T, class Predicate>
+struct Watched {
+  const T* word;
+  Predicate* predicate;
+  static bool satisfied(void* context) {
+    auto* self = static_cast<Watched*>(context);
+    return (*self->predicate)(*static_cast<const volatile T*>(self->word));
+  }
+};
+template <class T, class Predicate>
+inline bool wait_word(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
+  engine->check(word, sizeof(T), "wait");
+  Watched<T, Predicate> watched{word, &predicate};
+  engine->sync();
+  while (!watched.satisfied(&watched)) {
+    if (aborted(guard)) return false;
+    engine->watch(word, sizeof(T), &watched.satisfied, &watched, wait);
+  }
+  return !aborted(guard);
+}
+
+}  // namespace detail
+
+// Waits until predicate(*word); false when the rank was aborted instead. `wait` names the wait, its peer and what it expects.
+template <class T, class Predicate>
+inline bool wait_until(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
+  const Time earliest = self().clock + from_ns(cost().l2_latency_ns);
+  const bool ok = detail::wait_word(guard, word, predicate, wait);
+  self().clock = std::max(self().clock, earliest);
+  return ok;
+}
+// The warp's lanes wait for n words in parallel: word(i), predicate(i, value), wait(i).
+template <class Word, class Predicate, class Describe>
+inline bool wait_all(const Guard& guard, int n, Word word, Predicate predicate, Describe describe) {
+  const Time earliest = self().clock + from_ns(cost().l2_latency_ns);
+  bool ok = true;
+#ifndef SIMGPU_THREAD_FIBERS
+  const int first = 0, step = 1;
+#else
+  const int first = self().lane, step = 32;
+#endif
+  for (int i = first; i < n; i += step)
+    ok &= detail::wait_word(guard, word(i), [&](auto value) { return predicate(i, value); }, describe(i));
+  self().clock = std::max(self().clock, earliest);
+#ifdef SIMGPU_THREAD_FIBERS
+  ok = !any(Lanes<bool>{!ok});
+#endif
+  sync_warp();
+  return ok;
+}
+
+}  // namespace prim
