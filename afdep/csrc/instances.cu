@@ -1,0 +1,12 @@
+// The directed protocol's kernels as device code; the two epilogues it shares are instantiated with the symmetric protocol's.
+#include "../../vendor/elastic/combine.cuh"
+#include "../../vendor/elastic/dispatch.cuh"
+#include "directed.cuh"
+#include "expert_transform.cuh"
+
+namespace elastic {
+
+template PRIM_KERNEL void dispatch<afdep::Directed>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<afdep::Directed>(PRIM_ARGS(Exchange));
+
+}  // namespace elastic

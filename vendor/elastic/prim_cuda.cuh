@@ -1,0 +1,64 @@
+// The CUDA target's primitive set (sm_90a, PTX ISA 8.0 and newer). prim.cuh includes it when the compiler is nvcc.
+#pragma once
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#define PRIM_FN __device__ __forceinline__
+#define PRIM_KERNEL __global__
+#define PRIM_LAUNCH_BOUNDS(threads) __launch_bounds__(threads, 1)
+#define PRIM_ARGS(type) const __grid_constant__ type
+#define PRIM_UNROLL _Pragma("unroll")
+
+#include "prim_cuda_bulk.cuh"
+#include "prim_cuda_lanes.cuh"
+#include "prim_cuda_memory.cuh"
+#include "prim_cuda_wait.cuh"
+
+namespace prim {
+
+// ---- 16 bytes of payload
+struct alignas(16) Vec16 {
+  std::uint32_t word[4];
+};
+
+namespace detail {
+
+// The L2 policy "evict first", as createpolicy.fractional.L2::evict_first with fraction 1 encodes it. Loads of 16 bytes take
+// their L2 priority through a policy; the suffix .L2::evict_first exists for 32-byte loads of later architectures only.
+constexpr std::uint64_t kEvictFirst = 0x12f0000000000000;
+
+}  // namespace detail
+
+// Read once by this kernel and written by none that runs: no L1, first to leave L2.
+PRIM_FN Vec16 load_streaming(const Vec16* p) {
+  Vec16 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(p), "l"(detail::kEvictFirst));
+  return v;
+}
+
+// ---- numbers
+PRIM_FN int popcount(std::uint32_t v) { return __popc(v); }
+PRIM_FN int highest_bit(std::uint32_t v) { return 31 - __clz(static_cast<int>(v)); }
+PRIM_FN int lowest_bit(std::uint32_t v) { return __ffs(static_cast<int>(v)) - 1; }
+
+PRIM_FN float bf16_to_float(std::uint32_t bits) { return __uint_as_float(bits << 16); }
+// Round to nearest even; a NaN becomes 0x7fff.
+PRIM_FN std::uint32_t float_to_bf16(float f) { return __bfloat16_as_ushort(__float2bfloat16_rn(f)); }
+
+// ---- costs: for the simulator's clock, nothing here
+PRIM_FN void begin_task(int) {}
+class Gather {
+ public:
+  PRIM_FN void add(const void*, int) {}
+  PRIM_FN void wait() {}
+};
+PRIM_FN void charge_load(const void*, int) {}
+PRIM_FN void charge_store(const void*, int) {}
+PRIM_FN void charge_accumulate(int) {}
+PRIM_FN constexpr bool payload() { return true; }
+
+}  // namespace prim

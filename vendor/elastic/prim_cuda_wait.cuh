@@ -1,0 +1,100 @@
+// Named waits of the CUDA target: acquire polls that end when the predicate holds, when the rank is aborted, or when the device
+// clock says that the peer is not coming. A wait that times out leaves a record, aborts its rank and returns false; none traps.
+#pragma once
+#include <cstdint>
+
+#include "prim_cuda_memory.cuh"
+
+namespace prim {
+
+// What a wait waits for.
+struct Wait {
+  const char* name = nullptr;
+  int peer = -1;  // rank waited for, -1: the own rank
+  std::uint64_t expected = 0;
+};
+
+// What the first wait of a rank to time out leaves behind.
+struct WaitRecord {
+  char name[32];  // ends with a zero byte
+  std::int32_t peer, cta;
+  std::uint64_t expected, seen;
+};
+
+// The abort word that a time-out sets: no failure of a route, and no rank that reported one.
+constexpr std::uint64_t kTimedOut = std::uint64_t{0xffffffff} << 32;
+
+// Where a rank learns that it or somebody else gave up: every wait ends when the word is not zero.
+struct Guard {
+  const std::uint64_t* abort_word;
+  WaitRecord* record = nullptr;               // of the own rank; null: none is kept
+  std::uint64_t timeout_ns = 60'000'000'000;  // of one wait
+};
+
+namespace detail {
+
+constexpr unsigned kPollsPerCheck = 256;  // polls between two looks at the abort word and the clock
+
+PRIM_FN std::uint64_t clock_ns() {
+  std::uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+// Aborts the own rank; false when it was aborted before.
+PRIM_FN bool abort_rank(const Guard& guard) {
+  std::uint64_t before;
+  asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;"
+               : "=l"(before)
+               : "l"(guard.abort_word), "l"(std::uint64_t{0}), "l"(kTimedOut)
+               : "memory");
+  return before == 0;
+}
+// Off the fast path, so that a wait keeps its few registers.
+__device__ __noinline__ inline void time_out(Guard guard, Wait wait, std::uint64_t seen) {
+  if (!abort_rank(guard) || guard.record == nullptr) return;
+  WaitRecord& record = *guard.record;
+  int i = 0;
+  for (; wait.name != nullptr && wait.name[i] != 0 && i < static_cast<int>(sizeof(record.name)) - 1; ++i) record.name[i] = wait.name[i];
+  record.name[i] = 0;
+  record.peer = wait.peer;
+  record.cta = static_cast<int>(blockIdx.x);
+  record.expected = wait.expected;
+  record.seen = seen;
+}
+
+}  // namespace detail
+
+PRIM_FN bool aborted(const Guard& guard) {
+  std::uint64_t word;
+  asm volatile("ld.relaxed.sys.global.b64 %0, [%1];" : "=l"(word) : "l"(guard.abort_word) : "memory");
+  return word != 0;
+}
+
+// Waits until predicate(*word); false when the rank was aborted instead. `wait` names the wait, its peer and what it expects.
+template <class T, class Predicate>
+PRIM_FN bool wait_until(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
+  std::uint64_t started = 0;
+  for (unsigned polls = 0;; ++polls) {
+    const bool check = polls % detail::kPollsPerCheck == 0;
+    const bool ended = check && aborted(guard);
+    const T seen = load_acquire_sys(word);
+    if (predicate(seen)) return !ended;
+    if (!check) continue;
+    if (ended) return false;
+    const std::uint64_t now = detail::clock_ns();
+    if (polls == 0) started = now;
+    if (now - started <= guard.timeout_ns) continue;
+    detail::time_out(guard, wait, static_cast<std::uint64_t>(seen));
+    return false;
+  }
+}
+// The warp's lanes wait for n words in parallel: word(i), predicate(i, value), wait(i). All lanes learn whether all arrived.
+template <class Word, class Predicate, class Describe>
+PRIM_FN bool wait_all(const Guard& guard, int n, Word word, Predicate predicate, Describe describe) {
+  bool ok = true;
+  for (int i = detail::lane(); i < n; i += 32)
+    ok &= wait_until(guard, word(i), [&](auto value) { return predicate(i, value); }, describe(i));
+  return __all_sync(detail::kAllLanes, ok) != 0;
+}
+
+}  // namespace prim
