@@ -23,6 +23,7 @@ from afdep.errors import (
     MemoryFaultError,
     MismatchError,
     OrderError,
+    OutOfMemoryError,
     PeerRefusedError,
     RoutingError,
     ShapeError,
@@ -30,7 +31,9 @@ from afdep.errors import (
 from afdep.layout import Layout
 from afdep.machine import Machine
 from afdep.shapes import ExchangeShape
-from afdep.world import BlockedWait, KernelTime, Load, Timing, World
+from afdep.simulator import BlockedWait, KernelTime
+from afdep.timing import Load, Timing
+from afdep.world import World
 
 __all__ = [
     "PRESETS",
@@ -58,6 +61,7 @@ __all__ = [
     "MismatchError",
     "NativeDigest",
     "OrderError",
+    "OutOfMemoryError",
     "PeerRefusedError",
     "Received",
     "RoutingError",

@@ -1,6 +1,5 @@
 """The Buffer of one simulated rank: the calls of an exchange on numpy arrays."""
 
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -9,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import routing
-from afdep.dtypes import DispatchDtype
+from afdep import inputs
 from afdep.errors import OrderError, ShapeError
 from afdep.native import ReceivedStruct
 from afdep.reference import BF16
@@ -102,7 +100,7 @@ class Buffer:
         self._require("attention", self._tokens is None, "source_dispatch", "source_collect")
         bucket = self._shape.capacity if bucket is None else bucket
         with self._world.refusing(self.rank):
-            sent = self._checked(x, topk_idx, topk_weights, bucket, num_tokens)
+            sent = inputs.outgoing(self._shape, x, topk_idx, topk_weights, bucket, num_tokens)
         self._tokens = sent.tokens
         memory = [self._upload(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
         addresses = [None if block is None else block.address for block in memory]
@@ -160,31 +158,29 @@ class Buffer:
         self._received = self._views(native, bucket)
         return self._received
 
-    def ffn_reply(self, received: Received, out: Array) -> None:
+    def ffn_reply(self, received: Received, out: object) -> None:
         """Reply to every received token with the sum of its rows.
 
         Args:
             received: what `ffn_receive` returned.
-            out: BF16 [rows, H], a row for each row of `received.x`; `received.x` itself where its dtype is BF16, or
-                what `World.expert_transform` returned.
+            out: BF16 [rows, H], numpy or CPU torch: a row for each of `expert_offsets[-1]`, or for each of
+                `received.x`. It is read now, unless it is `received.x` or what `World.expert_transform` returned:
+                these are read where they are, when the reply runs.
 
         Raises:
             OrderError: `received` is not the last received one.
             ShapeError: another shape or dtype.
         """
         self._require("ffn", self._received is received, "ffn_reply", "ffn_receive")
-        rows = len(received.x)
-        if out.dtype != BF16 or out.ndim != 2 or out.shape[1] != self._shape.hidden or len(out) > rows:
-            expected = f"BF16 [up to {rows}, {self._shape.hidden}]"
-            raise ShapeError("out", expected, f"{out.dtype}{list(out.shape)}", "Pass a row for each row of received.x.")
+        replies = inputs.replies(self._shape, out, len(received.x))
         self._received = None
-        address = out.ctypes.data
-        if not self._world.owns(address):
-            block = self._simulator.allocate(self.rank, max(1, rows * self._shape.hidden * 2))
-            block.array((rows, self._shape.hidden), BF16)[: len(out)] = out
+        address = replies.ctypes.data
+        if not self._world.owns(self.rank, address):
+            block = self._simulator.allocate(self.rank, max(1, len(received.x) * self._shape.hidden * 2))
+            block.array((len(received.x), self._shape.hidden), BF16)[: len(replies)] = replies
             self._world.hold([block])
             address = block.address
-        self._world.hold([out])
+        self._world.hold([replies])
         self._simulator.native.ffn_reply(self._simulator.handle, self.rank, address)
 
     def _require(self, role: str, in_order: bool, call: str, other: str) -> None:
@@ -196,23 +192,9 @@ class Buffer:
             )
         if not in_order:
             raise OrderError(
-                f"{call} on rank {self.rank}: expected {other} before it, received {call} again.",
+                f"{call} on rank {self.rank}: expected {other} before it, received {call} without it.",
                 "An exchange is source_dispatch and source_collect, or ffn_receive and ffn_reply, in turn.",
             )
-
-    def _checked(
-        self, x: object, topk_idx: object, topk_weights: object, bucket: int, num_tokens: int | None
-    ) -> "_Outgoing":
-        payload, scales = x if isinstance(x, tuple) else (x, None)
-        rows = _payload(_numpy(payload), self._shape.dtype, self._shape.hidden)
-        tokens = len(rows) if num_tokens is None else num_tokens
-        if tokens > len(rows):
-            raise ShapeError("num_tokens", f"at most {len(rows)}, the rows of x", tokens, "Pass x with more rows.")
-        self._shape.check_bucket(tokens, bucket)
-        ids = routing.check_ids(_numpy(topk_idx), len(rows), self._shape.top_k, self._shape.num_experts)
-        weights = None if topk_weights is None else _weights(_numpy(topk_weights), ids.shape)
-        words = _scales(scales, self._shape.dtype, len(rows), self._shape.hidden)
-        return _Outgoing(rows, words, ids, weights, tokens)
 
     def _upload(self, array: Array | None) -> Allocation | None:
         if array is None:
@@ -224,32 +206,20 @@ class Buffer:
     def _views(self, native: ReceivedStruct, bucket: int) -> Received:
         shape, ranks = self._shape, self._shape.layout.num_ranks
         rows = int(native.max_rows)
-        element: Any = BF16 if shape.dtype.element_bytes == 2 else np.uint8
         words = shape.dtype.scale_bytes(shape.hidden) // 4
 
         def on(address: int, dims: tuple[int, ...], dtype: Any) -> Array:
             return view(self._simulator, address, dims, dtype)
 
         return Received(
-            x=on(native.rows, (rows, shape.hidden), element),
+            x=on(native.rows, (rows, shape.hidden), inputs.element(shape.dtype)),
             weights=on(native.row_weights, (rows,), np.float32),
             scales=on(native.row_scales, (rows, words), np.uint32) if words else None,
             expert_offsets=on(native.expert_offsets, (shape.experts_per_rank + 1,), np.int32),
-            _metadata=on(native.source_metadata, (ranks * bucket, shape.top_k + 2), np.int32),
+            _metadata=on(native.source_metadata, (shape.layout.attention_ranks * bucket, shape.top_k + 2), np.int32),
             _rank_prefix=on(native.rank_prefix, (ranks,), np.int32),
             _bucket=bucket,
         )
-
-
-@dataclass(frozen=True)
-class _Outgoing:
-    """A checked dispatch: rows, scale words, ids, weights and how many of the tokens count."""
-
-    x: Array
-    scales: Array | None
-    ids: Array
-    weights: Array | None
-    tokens: int
 
 
 class Group(Protocol):
@@ -261,61 +231,11 @@ class Group(Protocol):
     def hold(self, memory: Sequence[object]) -> None:
         """Keep memory until the kernels that use it are done."""
 
-    def owns(self, address: int) -> bool:
-        """Whether the address is simulated memory."""
+    def owns(self, rank: int, address: int) -> bool:
+        """Whether the address is simulated memory of the rank."""
 
     def refusing(self, rank: int) -> AbstractContextManager[None]:
         """A context in which an exception makes the rank tell its peers."""
 
     def require_alive(self) -> None:
         """Raise DeadBufferError after a failure."""
-
-
-def _numpy(value: object) -> Array:
-    """A numpy array, or a CPU torch tensor as one without a copy."""
-    if type(value).__module__.partition(".")[0] != "torch":
-        return np.asarray(value)
-    tensor: Any = value
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name == "bfloat16":
-        return tensor.detach().contiguous().view(_torch_dtype(tensor, "int16")).numpy().view(BF16)
-    if name.startswith("float8"):
-        return tensor.detach().contiguous().view(_torch_dtype(tensor, "uint8")).numpy()
-    return np.asarray(tensor.detach().numpy())
-
-
-def _torch_dtype(tensor: Any, name: str) -> Any:
-    return getattr(sys.modules[type(tensor).__module__.partition(".")[0]], name)
-
-
-def _payload(x: Array, dtype: DispatchDtype, hidden: int) -> Array:
-    if x.dtype.itemsize == dtype.element_bytes and x.dtype.kind in "Vu" or x.dtype == BF16 == _element(dtype):
-        x = x.view(_element(dtype))
-    if x.dtype != _element(dtype) or x.ndim != 2 or x.shape[1] != hidden:
-        expected = f"{dtype.name} [T, {hidden}]"
-        raise ShapeError("x", expected, f"{x.dtype}{list(x.shape)}", "Cast and reshape x; T may be 0 as [0, H].")
-    return np.ascontiguousarray(x)
-
-
-def _element(dtype: DispatchDtype) -> Any:
-    return BF16 if dtype.element_bytes == 2 else np.dtype(np.uint8)
-
-
-def _weights(weights: Array, shape: tuple[int, ...]) -> Array:
-    if weights.dtype != np.float32 or weights.shape != shape:
-        expected, received = f"float32{list(shape)}", f"{weights.dtype}{list(weights.shape)}"
-        raise ShapeError("topk_weights", expected, received, "Pass a weight for each id, in fp32.")
-    return np.ascontiguousarray(weights)
-
-
-def _scales(scales: object, dtype: DispatchDtype, tokens: int, hidden: int) -> Array | None:
-    words = dtype.scale_bytes(hidden) // 4
-    if (scales is None) != (words == 0):
-        expected = "none for BF16" if words == 0 else f"scale words [T, {words}]"
-        raise ShapeError("scales", expected, "none" if scales is None else "some", "Pass x as (x, scales) for FP8.")
-    if scales is None:
-        return None
-    array = _numpy(scales)
-    if array.dtype.itemsize != 4 or array.shape != (tokens, words):
-        raise ShapeError("scales", f"4-byte words [{tokens}, {words}]", f"{array.dtype}{list(array.shape)}", "")
-    return np.ascontiguousarray(array).view(np.uint32)

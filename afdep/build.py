@@ -22,7 +22,7 @@ _UNITS = (
     "vendor/simgpu/fiber.cpp",
 )
 # -ffp-contract=off: a fused multiply-add would round once where the kernels round twice.
-_FLAGS = ("-std=c++20", "-O3", "-march=x86-64-v3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
+_FLAGS = ("-std=c++20", "-march=x86-64-v3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
 
 
 def cache_folder() -> Path:
@@ -31,13 +31,13 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "afdep-comm"
 
 
-def build(fiber: Fiber = "warp", tree: Path = TREE, defines: tuple[str, ...] = (), folder: Path | None = None) -> Path:
+def build(fiber: Fiber = "warp", tree: Path = TREE, optimize: str = "-O3", folder: Path | None = None) -> Path:
     """The simulator's shared library of a tree, built if the cache does not have it.
 
     Args:
         fiber: "warp" for one fiber a warp, "thread" for one a thread (slower; sees a missing warp barrier).
         tree: the tree whose sources are built.
-        defines: further preprocessor definitions, NAME or NAME=VALUE.
+        optimize: the compiler's optimisation flag.
         folder: the cache, by default `cache_folder()`.
 
     Several processes may build at once: each compiles into a file of its own and renames it into place.
@@ -46,7 +46,7 @@ def build(fiber: Fiber = "warp", tree: Path = TREE, defines: tuple[str, ...] = (
         BuildError: no compiler, or the compiler's first error.
     """
     digest = native_digest(tree)
-    command = [_compiler(), *_FLAGS, f'-DAFDEP_NATIVE_DIGEST="{digest}"', *(f"-D{name}" for name in defines)]
+    command = [_compiler(), *_FLAGS, optimize, f'-DAFDEP_NATIVE_DIGEST="{digest}"']
     if fiber == "thread":
         command.append("-DSIMGPU_THREAD_FIBERS")
     key = hashlib.sha256("\0".join([_compiler_version(command[0]), *command]).encode()).hexdigest()[:16]
@@ -81,7 +81,6 @@ def _compile(command: list[str], tree: Path, library: Path) -> None:
             errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
             raise BuildError(
                 f"native build: expected {library.name}, received exit code {done.returncode}: {errors[0].strip()}",
-                "Needs g++ 11 or newer on x86-64; the whole compiler output: "
-                f"{' '.join(command[:2])} {sources[0]}",
+                f"Needs g++ 11 or newer on x86-64; the whole compiler output: {' '.join(command[:2])} {sources[0]}",
             )
-        os.replace(output, library)
+        output.replace(library)

@@ -105,6 +105,22 @@ class CapacityError(AfdepError, ValueError):
         self.parameter = parameter
 
 
+class OutOfMemoryError(AfdepError, MemoryError):
+    """A rank's memory does not hold what was asked for.
+
+    Args:
+        what: what was to be allocated.
+    """
+
+    def __init__(self, what: str):
+        super().__init__(
+            f"simulated memory: expected room for {what}, received none.",
+            "A rank has 64 GiB: take a smaller capacity, hidden or top_k, or fewer Attention ranks.",
+        )
+        self.args = (what,)
+        self.what = what
+
+
 class DeadlockError(AfdepError, RuntimeError):
     """Every actor of the simulated world waits, and nothing can wake one of them.
 

@@ -10,6 +10,8 @@ from typing import ClassVar
 
 
 class ShapeStruct(ctypes.Structure):
+    """`afdep_shape` of abi.h."""
+
     _fields_: ClassVar = [
         *((name, c_int32) for name in ("attention_ranks", "ffn_ranks", "hidden", "num_experts", "top_k", "capacity")),
         *((name, c_int32) for name in ("dtype", "transport_sms", "protocol")),
@@ -19,10 +21,14 @@ class ShapeStruct(ctypes.Structure):
 
 
 class OptionsStruct(ctypes.Structure):
-    _fields_: ClassVar = [("payload", c_int32), ("hunt", c_int32), ("seed", c_uint64), ("premise_break", c_int32)]
+    """`afdep_sim_options` of abi.h."""
+
+    _fields_: ClassVar = [("payload", c_int32), ("hunt", c_int32), ("seed", c_uint64)]
 
 
 class ReceivedStruct(ctypes.Structure):
+    """`afdep_received` of abi.h."""
+
     _fields_: ClassVar = [
         *((name, c_void_p) for name in ("rows", "row_scales", "row_weights", "expert_offsets", "expert_counts")),
         *((name, c_void_p) for name in ("source_metadata", "rank_prefix")),
@@ -31,6 +37,8 @@ class ReceivedStruct(ctypes.Structure):
 
 
 class KernelTimeStruct(ctypes.Structure):
+    """`afdep_kernel_time` of abi.h."""
+
     _fields_: ClassVar = [
         ("name", c_char_p),
         ("rank", c_int32),
@@ -41,6 +49,8 @@ class KernelTimeStruct(ctypes.Structure):
 
 
 class BlockedWaitStruct(ctypes.Structure):
+    """`afdep_blocked_wait` of abi.h."""
+
     _fields_: ClassVar = [
         ("kernel", c_char_p),
         ("wait", c_char_p),
@@ -51,6 +61,8 @@ class BlockedWaitStruct(ctypes.Structure):
 
 
 class ErrorRecordStruct(ctypes.Structure):
+    """`afdep_error_record` of abi.h."""
+
     _fields_: ClassVar = [
         *((name, c_int32) for name in ("failure", "rank", "token", "lane")),
         ("expert", c_int64),

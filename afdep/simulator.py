@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from afdep.errors import BuildError, DeadlockError, MemoryFaultError, ShapeError
+from afdep.errors import BuildError, DeadlockError, MemoryFaultError, OutOfMemoryError, ShapeError
 from afdep.native import (
     BlockedWaitStruct,
     ErrorRecordStruct,
@@ -80,7 +80,7 @@ class Allocation:
     def __init__(self, simulator: "Simulator", rank: int, num_bytes: int):
         address = simulator.native.sim_alloc(simulator.handle, rank, num_bytes)
         if not address:
-            raise MemoryError(f"rank {rank}: {num_bytes} bytes are more than its simulated memory has left")
+            raise OutOfMemoryError(f"{num_bytes} bytes more on rank {rank}")
         self.address = int(address)
         self.num_bytes = num_bytes
         self._simulator = simulator
@@ -103,7 +103,8 @@ def view(owner: object, address: int, shape: tuple[int, ...], dtype: DTypeLike) 
         return np.zeros(shape, kind)
     memory = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
     memory.owner = owner  # type: ignore[attr-defined]
-    return np.frombuffer(memory, kind).reshape(shape)
+    flat: NDArray[Any] = np.frombuffer(memory, kind)  # type: ignore[call-overload]
+    return flat.reshape(shape)
 
 
 class Simulator:
@@ -125,6 +126,8 @@ class Simulator:
         )
         if not self.handle:
             reason = error.value.decode()
+            if "bad_alloc" in reason:
+                raise OutOfMemoryError("the window and the received rows of every rank")
             if "constant" in reason:
                 raise BuildError(f"native world: {reason}.", "The machine file and the library are of different trees.")
             raise ShapeError("shape", "an exchange the machine carries", reason, "Choose a smaller record or layout.")

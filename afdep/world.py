@@ -2,23 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import build, checks, controls, native, reference, window
+from afdep import build, controls, native, proof, timing
 from afdep.arms import Arm
-from afdep.buffer import Buffer, Received
+from afdep.buffer import Buffer
 from afdep.dtypes import DISPATCH_DTYPES
 from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, OrderError, PeerRefusedError, ShapeError
 from afdep.layout import Layout
 from afdep.machine import Machine
 from afdep.native import OptionsStruct, ShapeStruct
-from afdep.reference import BF16, Sent
+from afdep.reference import BF16
 from afdep.shapes import ExchangeShape
-from afdep.simulator import BlockedWait, KernelTime, Simulator
+from afdep.simulator import Simulator
+from afdep.timing import Load, Timing
 
 Mode = Literal["check", "time", "hunt"]
 
@@ -28,26 +29,6 @@ _FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
 _REFUSED = 3
 _POISON = 0xFF
 _WARM_UP_EXCHANGES = 2
-
-
-@dataclass(frozen=True)
-class Load:
-    """What the sources send in one exchange: expert ids [T, K] of each, by source index."""
-
-    topk_idx: Sequence[NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Simulated round trips.
-
-    Args:
-        per_rank_us: for each rank, one figure per timed exchange: from the end of the exchange before to its own end.
-        kernels: when every kernel of the timed exchanges ran.
-    """
-
-    per_rank_us: dict[int, list[float]]
-    kernels: list[KernelTime]
 
 
 class World:
@@ -62,7 +43,7 @@ class World:
             "hunt" draws an adversarial schedule from `seed`.
         seed: of the schedule, in hunt mode; it replays exactly.
         fiber: "warp", or "thread" for one fiber a thread: slower, and sees a missing warp barrier.
-        premise_break: launch main kernels programmatically, which the protocol forbids: a bug for the hunt to find.
+        library: a native library, by default the one built from this tree.
 
     Raises:
         ShapeError, LayoutError, ArmError, ControlError, MachineError, BuildError
@@ -84,8 +65,7 @@ class World:
         mode: Mode = "check",
         seed: int = 0,
         fiber: build.Fiber = "warp",
-        premise_break: bool = False,
-        defines: tuple[str, ...] = (),
+        library: Path | None = None,
     ):
         self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
         self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm)
@@ -97,8 +77,8 @@ class World:
             raise ShapeError("mode", "check, time or hunt", mode, "Pick one of the three.")
         self._mode = mode
         machine = machine if isinstance(machine, Machine) else Machine.load(machine)
-        self._native = native.load(build.build(fiber, defines=defines))
-        options = OptionsStruct(int(mode != "time"), int(mode == "hunt"), seed, int(premise_break))
+        self._native = native.load(library or build.build(fiber))
+        options = OptionsStruct(int(mode != "time"), int(mode == "hunt"), seed)
         self.simulator = Simulator(self._native, self._native_shape(), options, machine.constants())
         self._held: list[Any] = []
         self._dead: AfdepError | None = None
@@ -206,21 +186,15 @@ class World:
             MismatchError: the first difference.
         """
         self._native.sim_set_payload(self.simulator.handle, 1)
-        for rank in range(self.layout.num_ranks):
-            self._native.sim_poison(self.simulator.handle, rank, bucket, _POISON)
-        sent = [self._sent(load, seed + index) for index, load in enumerate(loads)]
-        results = [self._exchange(one, bucket) for one in sent]
         try:
-            self.run()
+            proof.prove(self, loads, bucket, seed)
         finally:
             self._native.sim_set_payload(self.simulator.handle, int(self._mode != "time"))
-        experts = {"num_ffn_ranks": self.layout.ffn_ranks, "num_experts": self.shape.num_experts}
-        for one, (collected, received) in zip(sent, results, strict=True):
-            for rank, y, own in zip(self.layout.attention_rank_ids, collected, one, strict=True):
-                checks.check_collected(y, reference.combine(own.x, own.topk_idx, **experts), rank=rank)
-        for rank, rows in zip(self.layout.ffn_rank_ids, received, strict=True):
-            alignment = self.shape.expert_alignment
-            checks.check_received(rows, sent[-1], rank=rank, expert_alignment=alignment, **experts)
+
+    def poison(self, bucket: int) -> None:
+        """Fill what an exchange of that bucket writes, on every rank, with bytes of ones."""
+        for rank in range(self.layout.num_ranks):
+            self._native.sim_poison(self.simulator.handle, rank, bucket, _POISON)
 
     def time_exchanges(
         self,
@@ -243,25 +217,25 @@ class World:
         self._native.sim_set_payload(self.simulator.handle, int(self._mode != "time"))
         self.simulator.take_trace()
         for load in [*loads[:_WARM_UP_EXCHANGES], *loads]:
-            self._pass_through(load.topk_idx, bucket)
+            self._pass_through(load.topk_idx, load.bucket or bucket)
         self.run()
-        return _timing(self.simulator.take_trace(), len(loads))
+        return timing.of_trace(self.simulator.take_trace(), len(loads))
 
     # ---- what the Buffers need
     def hold(self, memory: Sequence[object]) -> None:
         """Keep memory until the kernels that use it are done."""
         self._held.extend(memory)
 
-    def owns(self, address: int) -> bool:
-        """Whether the address is simulated memory."""
-        return bool(self._native.sim_owner(self.simulator.handle, address) >= 0)
+    def owns(self, rank: int, address: int) -> bool:
+        """Whether the address is simulated memory of the rank."""
+        return bool(self._native.sim_owner(self.simulator.handle, address) == rank)
 
     @contextmanager
     def refusing(self, rank: int) -> Iterator[None]:
         """A context in which an exception makes the rank tell its peers."""
         try:
             yield
-        except AfdepError:
+        except Exception:
             self._native.refuse(self.simulator.handle, rank)
             raise
 
@@ -295,25 +269,6 @@ class World:
             raise PeerRefusedError(first.rank)
         raise DeviceAssertion(_FAILURES[first.failure], first.rank, first.token, first.lane, first.expert)
 
-    def _sent(self, load: Load, seed: int) -> list[Sent]:
-        generator = np.random.default_rng(seed)
-        return [
-            Sent(
-                reference.payload(len(ids), self.shape.hidden, seed * self.layout.num_ranks + source),
-                ids,
-                generator.random(ids.shape, np.float32),
-            )
-            for source, ids in enumerate(load.topk_idx)
-        ]
-
-    def _exchange(self, sent: Sequence[Sent], bucket: int) -> tuple[list[NDArray[Any]], list[Received]]:
-        for source, one in zip(self.sources, sent, strict=True):
-            source.source_dispatch(one.x, one.topk_idx, one.topk_weights, bucket=bucket)
-        received = [ffn.ffn_receive(bucket=bucket) for ffn in self.ffns]
-        for ffn, rows in zip(self.ffns, received, strict=True):
-            ffn.ffn_reply(rows, self.expert_transform(ffn.rank))
-        return [source.source_collect() for source in self.sources], received
-
     def _pass_through(self, topk_idx: Sequence[NDArray[Any]], bucket: int) -> None:
         for source, ids in zip(self.sources, topk_idx, strict=True):
             source.source_dispatch(np.zeros((len(ids), self.shape.hidden), BF16), ids, bucket=bucket)
@@ -322,15 +277,3 @@ class World:
             ffn.ffn_reply(received, received.x)
         for source in self.sources:
             source.source_collect()
-
-
-def _timing(trace: Sequence[KernelTime], num_exchanges: int) -> Timing:
-    """Per rank, the time from one exchange's last kernel to the next one's."""
-    ends: dict[int, dict[int, float]] = {}
-    for kernel in trace:
-        ends.setdefault(kernel.rank, {})[kernel.exchange] = kernel.end_us  # kernels come in order of completion
-    samples = {}
-    for rank, by_exchange in sorted(ends.items()):
-        times = [by_exchange[index] for index in sorted(by_exchange)][-num_exchanges - 1 :]
-        samples[rank] = [after - before for before, after in zip(times, times[1:], strict=False)]
-    return Timing(samples, [kernel for kernel in trace])

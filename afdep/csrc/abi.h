@@ -22,7 +22,6 @@ typedef struct {
   int32_t payload;  /* 0: rows are not copied, only control bytes; same times */
   int32_t hunt;     /* 1: adversarial schedule drawn from seed */
   uint64_t seed;
-  int32_t premise_break; /* 1: main kernels launch programmatically, which the protocol forbids: a plant for the hunt */
 } afdep_sim_options;
 
 /* What an FFN rank received, in its own memory. */

@@ -25,7 +25,6 @@ void require(bool fits, const std::string& what) {
 SimWorld::SimWorld(const afdep_shape& shape, const afdep_sim_options& options, const simgpu::Machine& machine)
     : shapes_(shape, static_cast<int>(machine.sm_count), static_cast<int>(machine.shared_bytes_per_cta)),
       shape_(shape),
-      premise_break_(options.premise_break != 0),
       engine_(std::make_unique<simgpu::Engine>(shape.attention_ranks + shape.ffn_ranks, machine,
                                                simgpu::Options{options.payload != 0, options.hunt != 0, options.seed})),
       ranks_(static_cast<std::size_t>(shapes_.num_ranks())) {
@@ -86,7 +85,7 @@ void SimWorld::launch(int rank, const char* name, const LaunchShape& shape, bool
   launch.threads = shape.threads;
   launch.shared_bytes = shape.shared_bytes;
   launch.cooperative = main_kernel;
-  launch.programmatic = !main_kernel || premise_break_;
+  launch.programmatic = !main_kernel;
   launch.waits_first = !main_kernel;
   launch.tag = r.index;
   launch.body = [kernel, args] { kernel(args); };

@@ -45,7 +45,6 @@ class SimWorld {
 
   Shapes shapes_;
   afdep_shape shape_;
-  bool premise_break_;
   std::unique_ptr<simgpu::Engine> engine_;
   std::vector<Rank> ranks_;
 };
