@@ -1,0 +1,57 @@
+// Runs the probe of every primitive on the CPU target: in time order, and under adversarial schedules of many seeds.
+#include <cstdio>
+#include <cstring>
+
+#include "../../vendor/simgpu/engine.hpp"
+#include "primitives.cu"
+
+namespace {
+
+constexpr int kSeeds = 50;
+
+// Any machine will do: the probe asks for results, not for times.
+simgpu::Machine machine() {
+  simgpu::Machine m;
+#define SIMGPU_ANY(name) m.name = 100;
+  SIMGPU_MACHINE_CONSTANTS(SIMGPU_ANY)
+#undef SIMGPU_ANY
+  m.sm_count = 4;
+  m.threads_per_sm = 2048;
+  m.shared_bytes_per_sm = m.shared_bytes_per_cta = 1 << 17;
+  return m;
+}
+
+int failed_checks(const simgpu::Options& options) {
+  simgpu::Engine engine(1, machine(), options);
+  simgpu::Memory& memory = engine.memory();
+  auto* failed = reinterpret_cast<int*>(memory.allocate(0, primitives::kNumExpectations * sizeof(int)));
+  auto* abort_word = reinterpret_cast<std::uint64_t*>(memory.allocate(0, 8));
+  auto* given = reinterpret_cast<prim::Vec16*>(memory.allocate(0, sizeof(prim::Vec16)));
+  *given = prim::Vec16{{1, 2, 3, 4}};
+  const primitives::Probe probe{failed, reinterpret_cast<std::int64_t*>(memory.allocate(0, 2 * 64 * 8)), abort_word,
+                                memory.allocate(0, 4 * primitives::kBulkBytes), given};
+  engine.watch_abort(0, abort_word);
+  simgpu::Launch launch;
+  launch.name = "probe";
+  launch.grid = 2;
+  launch.threads = 32 * primitives::kWarps;
+  launch.shared_bytes = 4096;
+  launch.cooperative = true;
+  launch.body = [&] { primitives::probe(probe); };
+  engine.enqueue(engine.make_stream(0), std::move(launch));
+  if (!engine.run()) return 1;
+  int bad = 0;
+  for (int i = 0; i < primitives::kNumExpectations; ++i) {
+    if (failed[i] != 0) std::printf("seed %d: expectation %d failed %d times\n", static_cast<int>(options.seed), i, failed[i]);
+    bad += failed[i] != 0;
+  }
+  return bad;
+}
+
+}  // namespace
+
+int main() {
+  int bad = failed_checks({true, false, 0});
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) bad += failed_checks({true, true, seed});
+  return bad != 0;
+}

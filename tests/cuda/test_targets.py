@@ -1,0 +1,52 @@
+"""Both targets offer the same primitives, and each does on the CPU what the probe expects of it."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cuda.kernels import PRIMITIVES, ROOT
+
+CUDA = sorted((ROOT / "vendor/elastic").glob("prim_cuda*.cuh"))
+CPU = sorted((ROOT / "vendor/simgpu").glob("prim*.hpp"))
+DECLARED = re.compile(
+    r"^(?:PRIM_FN|inline) (?:constexpr )?[\w:<>*]+ (\w+)\(|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)", re.M
+)
+INNER = re.compile(r"namespace detail \{.*?\}  // namespace detail", re.S)
+CPU_ONLY = {"self", "charge", "cost", "own_rank", "leads", "exchange", "LaneSection"}
+CUDA_ONLY = {"WaitRecord"}
+IMPORTED = {"Wait"}  # the CPU target takes it from the engine
+
+
+def declared(files: list[Path]) -> set[str]:
+    texts = (INNER.sub("", file.read_text("utf-8")) for file in files)
+    return {function or type_ for text in texts for function, type_ in DECLARED.findall(text)}
+
+
+def used(source: Path) -> set[str]:
+    return set(re.findall(r"prim::(\w+)", source.read_text("utf-8")))
+
+
+def test_both_targets_offer_the_same_primitives() -> None:
+    assert declared(CUDA) - CUDA_ONLY == declared(CPU) - CPU_ONLY | IMPORTED
+
+
+def test_the_probe_uses_every_primitive() -> None:
+    implied = {"Lanes"}  # the type of lanes(f)
+    assert declared(CUDA) - CUDA_ONLY - implied - used(ROOT / PRIMITIVES) == set()
+
+
+def test_a_primitive_of_one_target_only_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "more.cuh").write_text("namespace prim {\ntemplate <class T>\nPRIM_FN T more(T v) {\n}\n}\n")
+    assert declared([*CUDA, tmp_path / "more.cuh"]) - declared(CUDA) == {"more"}
+
+
+@pytest.mark.parametrize("flags", [[], ["-DSIMGPU_THREAD_FIBERS"]], ids=["warp-fibers", "thread-fibers"])
+def test_every_primitive_keeps_its_promise_under_any_schedule(tmp_path: Path, flags: list[str]) -> None:
+    engine = [str(ROOT / "vendor/simgpu" / name) for name in ("engine.cpp", "launch.cpp", "fiber.cpp")]
+    source = str(ROOT / "tests/cuda/simulate_primitives.cpp")
+    build = ["g++", "-std=c++20", "-O1", "-march=x86-64-v3", *flags, source, *engine, "-o", str(tmp_path / "probe")]
+    subprocess.run(build, check=True)
+    done = subprocess.run([tmp_path / "probe"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
