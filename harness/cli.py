@@ -1,0 +1,56 @@
+"""`python -m harness VERB key=value...`: finds the verb, and turns every error into two lines and exit status 4."""
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from harness.errors import UsageError, valid_names
+from harness.surroundings import ERROR, Surroundings, real
+from harness.trees import exclusive_directory
+from harness.workspace import REPOSITORY
+
+VERBS = ("screen", "report", "records", "claims", "status", "doctor")
+
+
+def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: the verb and its settings.
+        around: the surroundings; the real ones if None.
+
+    Returns:
+        0 done, 3 nothing measured or void alone, 4 usage error, failure or anything unexpected.
+    """
+    try:
+        return _verb(arguments)(arguments[1:], around or real())
+    except KeyboardInterrupt:
+        return _complain("interrupted: finished processes are recorded.", "Run the same command again to resume.")
+    except Exception as error:
+        return _explain(error)
+
+
+def _verb(arguments: Sequence[str]) -> Callable[[Sequence[str], Surroundings], int]:
+    name = arguments[0] if arguments else ""
+    if name not in VERBS:
+        raise UsageError(f"verb: expected one, received {name!r}.", valid_names(name, VERBS))
+    run: Callable[[Sequence[str], Surroundings], int] = import_module(f"harness.verbs.{name}").run
+    return run
+
+
+def _explain(error: Exception) -> int:
+    """Two lines: our errors bring them; of any other the traceback is kept in a file that the second line names."""
+    problem, next_step = getattr(error, "problem", None), getattr(error, "next_step", None)
+    if isinstance(problem, str) and isinstance(next_step, str):
+        return _complain(problem, next_step)
+    folder = exclusive_directory(REPOSITORY / "out" / "errors", "error")
+    path = folder / "traceback.txt"
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    text = " ".join(str(error).split()) or "no message"
+    return _complain(f"unexpected {type(error).__name__}: {text}", f"This is a defect; its traceback is in {path}.")
+
+
+def _complain(problem: str, next_step: str) -> int:
+    print(f"{problem}\n{next_step}", file=sys.stderr, flush=True)
+    return ERROR

@@ -1,0 +1,126 @@
+"""What a screen is measured with: frozen, validated once at the edge, and free of Hydra."""
+
+from dataclasses import dataclass
+
+WORKING_TREE = "working"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: everything of a cell but its tokens.
+
+    Args:
+        layout: canonical spelling, as 2A2F.
+        hidden: elements of a row.
+        dtype: of the dispatch payload.
+        routing: kind of the generated expert ids.
+        zipf_exponent: of the routing `skew`, else None.
+        experts: over all FFN ranks.
+    """
+
+    layout: str
+    hidden: int
+    dtype: str
+    routing: str
+    zipf_exponent: float | None
+    experts: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What all exchanges of a screen share.
+
+    Args:
+        top_k: routes of a token.
+        capacity: most tokens of a source in one exchange.
+        bucket: token-count class of every cell; None means each cell's tokens.
+        transport_sms: CTAs of the main kernels.
+        collect: copy or view.
+        mode: graph or eager.
+        seed: of routes and payloads.
+    """
+
+    top_k: int
+    capacity: int
+    bucket: int | None
+    transport_sms: int
+    collect: str
+    mode: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where and how often cells are timed.
+
+    Args:
+        name: sim (or, where its processes exist, cuda).
+        machine: machine description of the simulator.
+        deterministic: True where timings depend neither on load nor on order.
+        pairs: repeats, each of one fresh process per arm.
+        num_exchanges: timed exchanges of a cell.
+        proof_exchanges: exchanges proved bit-exact before a cell is timed.
+        ranks_per_gpu: ranks that share a GPU.
+        placement: which ranks share a GPU, in words.
+    """
+
+    name: str
+    machine: str
+    deterministic: bool
+    pairs: int
+    num_exchanges: int
+    proof_exchanges: int
+    ranks_per_gpu: int
+    placement: str
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """How processes are started on this machine.
+
+    Args:
+        name: local.
+        jobs: processes at a time, where the backend is deterministic; else 1.
+        timeout_s: of one process.
+        out: folder of plans, records and reports.
+    """
+
+    name: str
+    jobs: int
+    timeout_s: int
+    out: str
+
+
+@dataclass(frozen=True)
+class ArmChoice:
+    """An arm and the tree it is built from: a git revision or `working`."""
+
+    name: str
+    tree: str
+
+
+@dataclass(frozen=True)
+class ScreenConfig:
+    """A validated screen.
+
+    Args:
+        name: of the screen.
+        published: table id of the published figures beside it, or None.
+        declared_aa: True where two arms may have one identity.
+        rows: in table order.
+        tokens: tokens per Attention rank, in table order.
+        arms: baseline first.
+    """
+
+    name: str
+    published: str | None
+    declared_aa: bool
+    rows: tuple[Row, ...]
+    tokens: tuple[int, ...]
+    arms: tuple[ArmChoice, ...]
+    exchange: Exchange
+    backend: Backend
+    launcher: Launcher
+
+    def bucket(self, tokens: int) -> int:
+        return self.exchange.bucket or tokens

@@ -1,0 +1,64 @@
+"""The errors of the harness: one class per cause, the data as fields, the text in two lines.
+
+The first line says the thing, what was expected and what was received; the second says what to do next.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def valid_names(received: object, valid: Iterable[object]) -> str:
+    """The valid names as one phrase, led by the closest one to `received`."""
+    names = [str(name) for name in valid]
+    close = get_close_matches(str(received), names, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    return f"{suggestion}Valid: {', '.join(names) or 'none'}."
+
+
+class HarnessError(Exception):
+    """Base of every error of the harness.
+
+    Args:
+        problem: the thing, what was expected and what was received, in one line.
+        next_step: what the reader can do about it, in one line.
+    """
+
+    def __init__(self, problem: str, next_step: str):
+        super().__init__(problem, next_step)
+        self.problem = problem
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n{self.next_step}"
+
+
+class UsageError(HarnessError, ValueError):
+    """A command line that names no verb, an unknown key or option, or a flag."""
+
+
+class ValueReadError(HarnessError, ValueError):
+    """A value of another type than its key takes, with what was read from the text."""
+
+
+class ConfigError(HarnessError, ValueError):
+    """A configuration that no screen can be planned from."""
+
+
+class TreeError(HarnessError, RuntimeError):
+    """A source tree that cannot be exported or identified."""
+
+
+class PlanError(HarnessError, ValueError):
+    """A plan file that is missing, altered or of another version."""
+
+
+class SlotPathError(HarnessError, ValueError):
+    """A module search path that would let other sources in."""
+
+
+class PublishedError(HarnessError, ValueError):
+    """Published figures that are missing or contradict themselves."""
+
+
+class ReportError(HarnessError, ValueError):
+    """A report that has nothing to report on, or no place to go."""

@@ -1,0 +1,144 @@
+"""From a composed configuration to a `ScreenConfig`: every value is read strictly, once, here."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from afdep.arms import Arm
+from afdep.dtypes import DISPATCH_DTYPES
+from afdep.layout import Layout
+from afdep.routing import KINDS
+from afdep.shapes import ExchangeShape
+from harness import sections
+from harness.config import WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
+from harness.errors import ConfigError
+from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_word
+
+LAYOUT_FORM = "a layout as 2A2F"
+ARM_FORM = "an arm as m2n or afdep"
+ROW_KEYS = ("layout", "hidden", "dtype", "routing", "experts")
+
+Data = Mapping[str, Any]
+
+
+def screen_config(config: Data, routings: Mapping[str, Data]) -> ScreenConfig:
+    """Validate a composed configuration.
+
+    Args:
+        config: plain data, as `compose` returns it.
+        routings: the options of the group `routing` by name; their numbers hold for every row of that kind.
+
+    Raises:
+        ConfigError: rows or arms that no screen can be planned from.
+        ValueReadError: a value of another type than its key takes.
+        AfdepError: a layout, arm, hidden size, expert count or bucket that the kernels do not carry.
+    """
+    screen = config["screen"]
+    arms = _arms(config)
+    read = ScreenConfig(
+        name=as_word("screen.name", screen["name"], "a name"),
+        published=_name_or_none("screen.published", screen["published"]),
+        declared_aa=as_flag("screen.declared_aa", screen["declared_aa"]),
+        rows=_rows(config, screen, routings),
+        tokens=tuple(as_count("tokens", value, minimum=0) for value in _axis(config, "tokens")),
+        arms=arms,
+        exchange=sections.exchange(config),
+        backend=sections.backend(config, len(arms)),
+        launcher=sections.launcher(config),
+    )
+    _check_shapes(read)
+    return read
+
+
+def _name_or_none(name: str, value: object) -> str | None:
+    word = as_word(name, value, "a name or none")
+    return None if word == "none" else word
+
+
+def _axis(config: Data, axis: str) -> list[object]:
+    return as_distinct(axis, _values(config, axis))
+
+
+def _values(config: Data, axis: str) -> object:
+    section = config.get(axis)
+    return section.get("values") if isinstance(section, Mapping) else None
+
+
+def _arms(config: Data) -> tuple[ArmChoice, ...]:
+    names = [str(Arm.parse(as_word("arm", value, ARM_FORM))) for value in as_list("arm", _values(config, "arm"))]
+    baseline, candidate = (
+        as_word(f"trees.{side}", config["trees"][side], f"a git revision or {WORKING_TREE}")
+        for side in ("baseline", "candidate")
+    )
+    if len(names) == 1 and baseline != candidate:
+        names = names * 2
+    if len(names) < 2:
+        raise ConfigError(
+            f"arm: expected a baseline and at least one arm to compare, received {', '.join(names)}.",
+            "Write arm=[m2n,afdep], or give the two trees different revisions.",
+        )
+    return tuple(ArmChoice(name, candidate if index else baseline) for index, name in enumerate(names))
+
+
+def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row, ...]:
+    if "rows" in screen:
+        entries = as_list("screen.rows", screen["rows"])
+        return _selected(config, [_row(sections.section({"row": one}, "row", ROW_KEYS), routings) for one in entries])
+    combinations = itertools.product(*(_axis(config, axis) for axis in ROW_KEYS[:-1]))
+    return tuple(_row(dict(zip(ROW_KEYS, (*one, screen["experts"]), strict=True)), routings) for one in combinations)
+
+
+def _row(data: Data, routings: Mapping[str, Data]) -> Row:
+    kind = as_choice("routing", data["routing"], KINDS)
+    return Row(
+        layout=str(Layout.parse(as_word("layout", data["layout"], LAYOUT_FORM))),
+        hidden=as_count("hidden", data["hidden"], minimum=1),
+        dtype=as_choice("dtype", data["dtype"], DISPATCH_DTYPES),
+        routing=kind,
+        zipf_exponent=routings[kind].get("zipf_exponent"),
+        experts=as_count("experts", data["experts"], minimum=1),
+    )
+
+
+def _selected(config: Data, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows of the screen that the axes given beside it name."""
+    kept = tuple(rows)
+    for axis in ROW_KEYS[:-1]:
+        if axis in config:
+            wanted = [_canonical(axis, value) for value in _axis(config, axis)]
+            kept = tuple(row for row in kept if getattr(row, axis) in wanted)
+    if not kept:
+        known = "; ".join(f"{row.layout} {row.hidden} {row.dtype} {row.routing}" for row in rows)
+        raise ConfigError(
+            "rows: expected at least one that the axes select, received none.",
+            f"This screen has {known}. screen=grid takes any combination.",
+        )
+    return kept
+
+
+def _canonical(axis: str, value: object) -> object:
+    if axis == "hidden":
+        return as_count(axis, value, minimum=1)
+    if axis == "layout":
+        return str(Layout.parse(as_word(axis, value, LAYOUT_FORM)))
+    return as_choice(axis, value, DISPATCH_DTYPES if axis == "dtype" else KINDS)
+
+
+def _check_shapes(config: ScreenConfig) -> None:
+    for row, arm in itertools.product(config.rows, config.arms):
+        shape = _shape(row, config.exchange)
+        shape.check_protocol(Arm.parse(arm.name).protocol)
+        for tokens in config.tokens:
+            shape.check_bucket(tokens, config.bucket(tokens))
+
+
+def _shape(row: Row, exchange: Exchange) -> ExchangeShape:
+    return ExchangeShape(
+        layout=Layout.parse(row.layout),
+        hidden=row.hidden,
+        num_experts=row.experts,
+        top_k=exchange.top_k,
+        capacity=exchange.capacity,
+        dispatch_dtype=row.dtype,
+        transport_sms=exchange.transport_sms,
+    )

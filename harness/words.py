@@ -1,0 +1,118 @@
+"""Strict readings of single values: a word that YAML takes for something else is refused wherever it came from.
+
+YAML makes `off` false, `4:4` the integer 244 and `12e45678` infinity. A value is therefore accepted only if it arrived
+with the type its key takes, and a text only if YAML would read the bare text as the same text.
+"""
+
+from collections.abc import Iterable
+
+import yaml
+
+from afdep.digest import NativeDigest
+from harness.errors import ValueReadError, valid_names
+
+
+def as_word(name: str, value: object, expected: str) -> str:
+    """A text that stays a text in YAML.
+
+    Args:
+        name: the key, for the message.
+        value: what composition delivered.
+        expected: what the key takes, for the message.
+
+    Raises:
+        ValueReadError: YAML read, or would read, something else; the message shows what.
+    """
+    if not isinstance(value, str):
+        raise _read_as(name, value, expected)
+    seen = _seen_by_yaml(value)
+    if not isinstance(seen, str):
+        raise _read_as(name, seen, expected)
+    return value
+
+
+def _read_as(name: str, value: object, expected: str) -> ValueReadError:
+    kind = "null" if value is None else f"the {type(value).__name__} {value}"
+    return ValueReadError(
+        f"{name}: expected {expected}, received a text that YAML reads as {kind}.",
+        f"Give {name} a text that stays a text: {expected}.",
+    )
+
+
+def _seen_by_yaml(text: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def as_choice(name: str, value: object, valid: Iterable[str]) -> str:
+    """One of a fixed set of words.
+
+    Raises:
+        ValueReadError: not a word, or not one of the set, which the message lists.
+    """
+    names = tuple(valid)
+    word = as_word(name, value, f"one of {', '.join(names)}")
+    if word not in names:
+        raise ValueReadError(f"{name}: expected one it knows, received {word!r}.", valid_names(word, names))
+    return word
+
+
+def as_digest(value: object) -> str:
+    """A native digest as printed everywhere, as n0123abcd; bare hexadecimal digits are a number to YAML and shells.
+
+    Raises:
+        DigestError: anything else.
+    """
+    return str(NativeDigest.parse(value))
+
+
+def as_count(name: str, value: object, *, minimum: int) -> int:
+    """An integer of at least `minimum`; true and false are no integers here.
+
+    Raises:
+        ValueReadError: another type or a smaller number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        kind = "null" if value is None else f"the {type(value).__name__} {value!r}"
+        raise ValueReadError(
+            f"{name}: expected an integer of at least {minimum}, received {kind}.",
+            f"Write {name} as a plain decimal integer.",
+        )
+    return value
+
+
+def as_flag(name: str, value: object) -> bool:
+    """True or false.
+
+    Raises:
+        ValueReadError: anything else.
+    """
+    if not isinstance(value, bool):
+        raise ValueReadError(f"{name}: expected true or false, received {value!r}.", "Write true or false.")
+    return value
+
+
+def as_list(name: str, value: object) -> list[object]:
+    """A list with at least one entry.
+
+    Raises:
+        ValueReadError: no list, or an empty one.
+    """
+    if not isinstance(value, list) or not value:
+        raise ValueReadError(f"{name}: expected a list, received {value!r}.", f"Write {name}=[first,second].")
+    return value
+
+
+def as_distinct(name: str, value: object) -> list[object]:
+    """A list that repeats no entry.
+
+    Raises:
+        ValueReadError: no list, an empty one, or one with an entry twice.
+    """
+    entries = as_list(name, value)
+    repeated = [entry for index, entry in enumerate(entries) if entry in entries[:index]]
+    if repeated:
+        raise ValueReadError(f"{name}: expected each entry once, received {repeated[0]!r} twice.", "Drop one of them.")
+    return entries

@@ -1,0 +1,59 @@
+"""The folders of the harness: the repository it runs in, and everything it writes under the out folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ReportError
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The out folder.
+
+    Args:
+        out: absolute path.
+    """
+
+    out: Path
+
+    @classmethod
+    def under(cls, out: str, repository: Path = REPOSITORY) -> "Workspace":
+        """The out folder of a launcher: relative paths start at the repository."""
+        return cls((repository / out).resolve())
+
+    @property
+    def plans(self) -> Path:
+        return self.out / "plans"
+
+    @property
+    def trees(self) -> Path:
+        return self.out / "trees"
+
+    @property
+    def scratch(self) -> Path:
+        return self.out / "scratch"
+
+    @property
+    def reports(self) -> Path:
+        return self.out / "reports"
+
+    def plan(self, plan_hash: str) -> Path:
+        return self.plans / f"{plan_hash}.json"
+
+    def records(self, plan_hash: str) -> Path:
+        return self.out / "records" / plan_hash
+
+    def plan_files(self) -> list[Path]:
+        """Every plan here, in order of name.
+
+        Raises:
+            ReportError: there is none.
+        """
+        found = sorted(path for path in self.plans.glob("*.json") if not path.name.startswith("."))
+        if not found:
+            raise ReportError(
+                f"plans under {self.out.name}: expected at least one, received none.", "Run the verb screen first."
+            )
+        return found

@@ -1,0 +1,127 @@
+"""A bench for real processes: a small git repository whose `afdep` is real but for its World, which only computes."""
+
+import itertools
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import records
+from harness.plan import PlanFile, load
+from harness.records import Record
+from harness.surroundings import Surroundings
+from harness.verbs import screen
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAKE = Path(__file__).resolve().parent / "fake"
+REPLACED = {"__init__.py": "package.py", "world.py": "world.py"}
+SMALL = ("screen=grid", "tokens=[1,8]")
+
+
+def make_tree(root: Path, word: str = "one") -> Path:
+    """A source tree under `root` whose native sources are one word."""
+    shutil.copytree(REPOSITORY / "afdep", root / "afdep", ignore=shutil.ignore_patterns("__pycache__", "csrc"))
+    for name, fake in REPLACED.items():
+        shutil.copyfile(FAKE / fake, root / "afdep" / name)
+    shutil.copytree(REPOSITORY / "conf", root / "conf")
+    (root / "vendor" / "elastic").mkdir(parents=True)
+    set_word(root, word)
+    return root
+
+
+def set_word(root: Path, word: str) -> None:
+    """Change the native sources, and with them the digest."""
+    (root / "vendor" / "elastic" / "word.h").write_text(f"// {word}\n")
+
+
+def git(root: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
+    return subprocess.run(
+        ["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@dataclass
+class Bench:
+    """A repository to run screens in.
+
+    Args:
+        root: its root.
+        environ: what its processes may inherit from.
+    """
+
+    root: Path
+    environ: dict[str, str]
+    lines: list[str] = field(default_factory=list)
+    first_lines: list[str] = field(default_factory=list)
+
+    @property
+    def around(self) -> Surroundings:
+        ticks = itertools.count()
+        return Surroundings(
+            self.root,
+            self.environ,
+            lambda: float(next(ticks)),
+            lambda: datetime(2026, 1, 2, tzinfo=UTC),
+            self.lines.append,
+        )
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def behave(self, *wishes: dict[str, Any]) -> None:
+        """Let the fake World act up; the file is no native source, so the native digest stays."""
+        (self.root / "afdep" / "behaviour.json").write_text(json.dumps(wishes))
+
+    def screen(self, *texts: str) -> int:
+        return screen.run([*SMALL, *texts], self.around)
+
+    @property
+    def plan_file(self) -> PlanFile:
+        (path,) = self.out("plans").glob("p*.json")
+        return load(path)
+
+    def out(self, name: str) -> Path:
+        return self.root / "out" / name
+
+    def record_files(self) -> list[Path]:
+        return sorted(self.out("records").rglob("*.parquet"))
+
+    def records(self) -> Sequence[Record]:
+        reading = records.read(self.record_files())
+        assert not reading.quarantined
+        return reading.records
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A fresh repository with one commit."""
+    return make_bench(tmp_path / "repository")
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A bench with one finished screen and its lines, for tests that only read it."""
+    done = make_bench(tmp_path_factory.mktemp("measured") / "repository")
+    assert done.screen() == 0
+    done.first_lines = list(done.lines)
+    return done
+
+
+def make_bench(root: Path) -> Bench:
+    make_tree(root)
+    (root / ".gitignore").write_text("/out/\n__pycache__/\n")
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "first")
+    return Bench(root, {"PATH": "/usr/bin:/bin", "HOME": str(root)})
+
+
+TreeMaker = Callable[[str], Path]

@@ -1,0 +1,86 @@
+"""Becomes afdep/world.py of a fake tree: the World API with arithmetic for a clock and behaviour read from a file."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from afdep.arms import Arm
+from afdep.digest import native_digest
+from afdep.layout import Layout
+
+HERE = Path(__file__).resolve().parent
+BASE_US = {"m2n": 30.0, "afdep": 20.0}
+
+
+@dataclass(frozen=True)
+class Timing:
+    per_rank_us: dict[int, list[float]]
+    kernels: tuple[object, ...] = ()
+
+
+def behaviours():
+    """What the file beside this module asks for: a list of {arm, tokens, do, word}."""
+    path = HERE / "behaviour.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+class World:
+    registered_bytes = 4096
+
+    def __init__(self, layout, *, arm, **shape):
+        self.layout, self.arm, self.shape = Layout.parse(layout), Arm.parse(arm), shape
+        self.proved = None
+
+    @property
+    def identity(self):
+        reported = {"digest": str(native_digest()), "protocol": self.arm.protocol, "switches": dict(self.arm.switches)}
+        for wish in behaviours():
+            if wish["do"] == "report" and wish["arm"] == self.arm.name and "mode" in self.shape:
+                reported |= wish["identity"]
+        return reported | {"target": "fake", "fiber": "none"}
+
+    def prove(self, tokens, topk_idx, bucket, seed, exchanges=1):
+        assert [len(ids) for ids in topk_idx] == tokens
+        self._act("prove", tokens[0])
+        self.proved = (tuple(tokens), bucket)
+
+    def time_exchanges(self, num_exchanges, tokens, topk_idx, bucket, collect="copy"):
+        assert self.proved == (tuple(tokens), bucket), "a cell is proved before it is timed"
+        self._act("time", tokens[0])
+        cell_us = BASE_US[self.arm.protocol] + tokens[0] / 16
+        ranks = self.layout.attention_rank_ids
+        return Timing({rank: [cell_us + rank + step / 8 for step in range(num_exchanges)] for rank in ranks})
+
+    def _act(self, when, tokens):
+        for wish in behaviours():
+            if (wish["arm"], wish.get("tokens"), wish.get("when", "time")) == (self.arm.name, tokens, when):
+                ACTIONS[wish["do"]](wish)
+
+
+def complain_and_raise(wish):
+    raise RuntimeError(wish.get("word", "it broke"))
+
+
+def run_out_of_memory(wish):
+    raise MemoryError("no memory left")
+
+
+def wait_for_file(wish):
+    """Say so, then wait until the test lets go."""
+    Path(wish["arrived"]).touch()
+    while not Path(wish["go"]).exists():
+        time.sleep(0.01)
+
+
+ACTIONS = {
+    "raise": complain_and_raise,
+    "memory": run_out_of_memory,
+    "exit": lambda wish: os._exit(wish["code"]),
+    "kill": lambda wish: os.kill(os.getpid(), signal.SIGKILL),
+    "abort": lambda wish: os.abort(),
+    "hang": lambda wish: time.sleep(600),
+    "wait": wait_for_file,
+}

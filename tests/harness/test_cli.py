@@ -1,0 +1,84 @@
+"""The command line: exit statuses, and every error in two lines."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.verbs import claims, doctor
+from harness.words import as_word
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "verb: expected one, received ''"),
+        (["scren"], "did you mean screen? Valid: screen, report, records, claims, status, doctor."),
+        (["screen", "tokens=1,8"], "Write tokens=[1,8]."),
+        (["screen", "layout=4:4"], "YAML reads as the int 244"),
+        (["screen", "-m", "tokens=1"], "received the multirun flag"),
+        (["claims", "kind=latencies"], "did you mean latency"),
+        (["status", "launcher.out=out/none-here"], "expected at least one, received none"),
+    ],
+)
+def test_a_usage_error_is_two_lines_and_status_4(capsys, arguments, message):
+    assert cli.main(arguments) == 4
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 2
+
+
+def test_an_unexpected_error_is_two_lines_and_keeps_its_traceback(capsys, monkeypatch):
+    monkeypatch.setattr(claims, "run", lambda *_: as_word.nowhere)
+    assert cli.main(["claims"]) == 4
+    problem, next_step = capsys.readouterr().err.splitlines()
+    assert problem.startswith("unexpected AttributeError: ")
+    path = Path(next_step.rpartition(" ")[2].rstrip("."))
+    assert "as_word.nowhere" in path.read_text()
+    path.unlink()
+    path.parent.rmdir()
+
+
+def test_an_interrupt_says_how_to_resume(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claims, "run", interrupted)
+    assert cli.main(["claims"]) == 4
+    assert "Run the same command again to resume." in capsys.readouterr().err
+
+
+def test_the_module_runs_a_verb_and_returns_its_status():
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "claims"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "| latency " in done.stdout
+
+
+def test_no_claim_is_decided_by_the_simulator(measured):
+    (measured.root / "records" / "published").mkdir(parents=True)
+    published = ROOT / "records" / "published" / "claims.csv"
+    (measured.root / "records" / "published" / "claims.csv").write_bytes(published.read_bytes())
+    measured.lines.clear()
+    assert claims.run(["kind=memory"], measured.around) == 0
+    listed = [line for line in measured.lines if line.startswith("- ")]
+    assert len(listed) > 3
+    assert all(" not run (needs " in line for line in listed)
+
+
+def test_the_doctor_finds_what_is_here(measured):
+    measured.lines.clear()
+    assert doctor.run([], measured.around) == 0
+    assert any(line.startswith("ok               pyarrow: ") for line in measured.lines)
+
+
+def test_the_doctor_misses_what_is_not_here(measured, monkeypatch):
+    monkeypatch.setitem(doctor.PROGRAMS, "no-such-compiler", True)
+    measured.lines.clear()
+    assert doctor.run([], measured.around) == 4
+    assert "missing          no-such-compiler" in measured.lines

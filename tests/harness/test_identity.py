@@ -1,0 +1,91 @@
+"""An arm is what the loaded library says it is; one that is another, or the same twice, is void."""
+
+import dataclasses
+
+import pytest
+
+from harness.comparison import findings
+from harness.identity import Identity
+from tests.harness.conftest import git, set_word
+from tests.harness.samples import plan, record
+
+ONE_IDENTITY = "arm=[afdep@bd4db4da,'afdep[AFDEP_UNION_REDUCE_PREFIX=1]']"
+
+
+@pytest.mark.parametrize(
+    "identity", [{"digest": "n00000000"}, {"protocol": "afdep"}, {"switches": {"AFDEP_UNION_NOTIFY": 1}}]
+)
+def test_a_library_that_reports_another_identity_is_void(bench, identity):
+    bench.behave({"arm": "m2n", "do": "report", "identity": identity})
+    (field,) = identity
+    assert bench.screen("tokens=[1]") == 3
+    (void,) = [one for one in bench.records() if one.arm == "m2n"]
+    assert void.status == "void"
+    assert void.void_reason.startswith(f"{field}: the plan expects")
+
+
+def test_sources_that_change_after_the_plan_are_void(bench):
+    (bench.root / "afdep" / "world.py").open("a").write(
+        "\nimport sys\nif 'harness.worker' in sys.argv[0] or any('job.json' in a for a in sys.argv):\n"
+        "    (HERE.parent / 'vendor' / 'elastic' / 'word.h').write_text('// changed')\n"
+    )
+    assert bench.screen("tokens=[1]", "launcher.jobs=1") == 3
+    reasons = sorted(one.void_reason for one in bench.records())
+    assert reasons[0].startswith("digest: the plan expects")
+    assert reasons[1].startswith("source changed since the plan")
+
+
+def test_two_arms_with_one_identity_are_void_without_running(bench):
+    assert bench.screen(ONE_IDENTITY) == 3
+    assert {one.status for one in bench.records()} == {"void"}
+    assert "have one identity" in bench.records()[0].void_reason
+    assert not [line for line in bench.lines if line.startswith("[")]
+
+
+def test_voiding_twice_adds_no_record(bench):
+    assert [bench.screen(ONE_IDENTITY), bench.screen(ONE_IDENTITY)] == [3, 3]
+    assert len(bench.record_files()) == 2
+
+
+@pytest.mark.parametrize("arms", [ONE_IDENTITY, "arm=[m2n,m2n]"])
+def test_a_declared_aa_may_measure_one_identity_twice(bench, arms):
+    assert bench.screen(arms, "screen.declared_aa=true") == 0
+    assert {one.status for one in bench.records()} == {"ok"}
+    assert "0.0%" in bench.text
+
+
+def test_one_arm_of_two_trees_is_compared_by_its_digests(bench):
+    set_word(bench.root, "two")
+    assert bench.screen("arm=[m2n]", "trees.baseline=HEAD", "tokens=[1]", "backend.pairs=4") == 0
+    digests = {one.arm_index: one.native_digest for one in bench.records()}
+    assert len(set(digests.values())) == 2
+    slots = {(one.arm_index, one.pair): one.slot for one in bench.records()}
+    assert [slots[0, pair] for pair in range(4)] == ["slot0", "slot0", "slot1", "slot1"]
+    assert [slots[1, pair] for pair in range(4)] == ["slot1", "slot1", "slot0", "slot0"]
+
+
+def test_two_trees_with_the_same_native_sources_are_void(bench):
+    git(bench.root, "commit", "--allow-empty", "-qm", "no change")
+    assert bench.screen("arm=[m2n]", "trees.baseline=HEAD~1", "trees.candidate=HEAD") == 3
+
+
+def test_identities_that_turn_out_equal_in_the_records_are_void():
+    one = plan(tokens=(1,))
+    loaded = {"loaded_digest": "n12345678", "loaded_protocol": "m2n", "loaded_switches": ""}
+    records = [record(key=one.cell_key(process, one.cells[0]), **loaded) for process in one.processes]
+    found = findings(one, records)
+    assert found.comparisons == {}
+    assert {absence.status for absence in found.absences} == {"void"}
+
+
+@pytest.mark.parametrize("change", [{"digest": "n2"}, {"protocol": "afdep"}, {"switches": (("A", 1),)}])
+def test_a_difference_names_its_field(change):
+    planned = Identity("n1", "m2n", ())
+    (field,) = change
+    assert planned.difference(dataclasses.replace(planned, **change)).startswith(f"{field}: the plan expects")
+    assert planned.difference(planned) is None
+
+
+def test_a_switch_that_is_off_is_no_switch():
+    report = {"digest": "n1", "protocol": "afdep", "switches": {"B": 0, "A": 1}, "target": "sim"}
+    assert Identity.from_report(report) == Identity("n1", "afdep", (("A", 1),))

@@ -1,0 +1,35 @@
+"""What a bare node must run imports neither Hydra nor a cluster client; records import nothing else of ours."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("hydra", "omegaconf", "submitit", "matplotlib", "pandas")
+
+
+def loaded_by(module: str) -> set[str]:
+    code = f"import {module}, sys; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", ["harness.worker", "harness.executor", "harness.probe", "harness.plan"])
+def test_running_a_plan_loads_no_hydra_and_no_cluster_client(module):
+    assert not {name.partition(".")[0] for name in loaded_by(module)} & set(HEAVY)
+
+
+def test_the_check_sees_hydra_where_it_is():
+    assert "hydra" in {name.partition(".")[0] for name in loaded_by("harness.compose")}
+
+
+def test_records_load_nothing_of_ours():
+    ours = {name for name in loaded_by("harness.records") if name.partition(".")[0] in ("harness", "afdep")}
+    assert ours - {"harness"} == {
+        "harness.records",
+        "harness.records.errors",
+        "harness.records.schema",
+        "harness.records.store",
+    }

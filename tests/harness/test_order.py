@@ -1,0 +1,52 @@
+"""Pairs stay whole, arms rotate through positions, and trees swap slots in half of the pairs."""
+
+from collections import Counter
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.order import PAIRS_PER_BLOCK, processes
+
+ARMS = st.integers(2, 4)
+ROUNDS = st.integers(1, 4)
+ROWS = st.integers(1, 3)
+
+
+@given(rows=ROWS, arms=ARMS, rounds=ROUNDS)
+def test_every_arm_runs_equally_often_in_every_position(rows, arms, rounds):
+    counts = Counter((one.arm, one.position) for one in processes(rows, arms, 1, arms * rounds))
+    assert set(counts.values()) == {rows * rounds}
+    assert len(counts) == arms * arms
+
+
+@given(rows=ROWS, arms=ARMS, pairs=st.integers(1, 9), trees=st.integers(1, 2))
+def test_each_process_of_a_screen_is_planned_once(rows, arms, pairs, trees):
+    planned = [(one.row, one.pair, one.arm) for one in processes(rows, arms, trees, pairs)]
+    assert sorted(planned) == [(r, p, a) for r in range(rows) for p in range(pairs) for a in range(arms)]
+
+
+@given(rows=ROWS, arms=ARMS, pairs=st.integers(1, 9), trees=st.integers(1, 2))
+def test_the_arms_of_a_pair_run_back_to_back_in_one_block(rows, arms, pairs, trees):
+    planned = processes(rows, arms, trees, pairs)
+    for first, second in pairwise(planned):
+        if second.position:
+            assert (first.row, first.pair, first.block, first.swapped) == (
+                second.row,
+                second.pair,
+                second.block,
+                second.swapped,
+            )
+
+
+@given(rows=ROWS, blocks=st.integers(1, 3))
+def test_a_block_of_two_arms_is_both_orders_straight_and_swapped(rows, blocks):
+    planned = processes(rows, 2, 2, PAIRS_PER_BLOCK * blocks)
+    kinds = Counter((one.block, one.arm, one.swapped) for one in planned if one.position == 0)
+    assert set(kinds.values()) == {1}
+    assert len(kinds) == rows * blocks * 4
+
+
+@given(rows=ROWS, arms=ARMS, pairs=st.integers(1, 9))
+def test_one_tree_has_nothing_to_swap(rows, arms, pairs):
+    assert not any(one.swapped for one in processes(rows, arms, 1, pairs))

@@ -1,0 +1,81 @@
+"""What may stand after the verb; whatever may not is refused by name, with what is valid."""
+
+import pytest
+
+from harness.compose import compose
+from harness.errors import HarnessError, UsageError
+from harness.validate import screen_config
+
+
+def configured(*texts: str):
+    return screen_config(compose("screen", texts), {"random": {}, "skew": {"zipf_exponent": 1.0}})
+
+
+@pytest.mark.parametrize("flags", [[], ["-m"], ["--multirun"]])
+def test_a_list_axis_with_bare_commas_is_refused(flags):
+    with pytest.raises(UsageError, match="expected"):
+        compose("screen", [*flags, "tokens=1,8"])
+
+
+def test_the_refusal_of_bare_commas_shows_the_brackets():
+    with pytest.raises(UsageError, match=r"the sweep 1,8.\nWrite tokens=\[1,8\]."):
+        compose("screen", ["tokens=1,8"])
+
+
+@pytest.mark.parametrize("flag", ["-m", "--multirun"])
+def test_multirun_is_refused_by_name(flag):
+    with pytest.raises(UsageError, match=f"{flag}: expected key=value, received the multirun flag"):
+        compose("screen", [flag])
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("tokns=[1]", "did you mean tokens"),
+        ("launcher.job=1", "did you mean launcher.jobs"),
+        ("screen=gird", "did you mean grid"),
+        ("tokens=papre", "did you mean paper"),
+        ("backend=cuda", "Valid: sim"),
+        ("arm=afdp", "did you mean afdep"),
+        ("launcher=3", "Valid: local"),
+        ("trees=working", "Valid: trees.baseline, trees.candidate"),
+    ],
+)
+def test_a_misspelt_key_or_option_lists_the_valid_ones(text, hint):
+    with pytest.raises(Exception, match=hint) as caught:
+        configured(text)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize("text", ["+tokens=[1]", "~tokens", "--help", "tokens", "tokens@x=paper", "++a=1"])
+def test_anything_but_key_value_is_refused(text):
+    with pytest.raises(UsageError, match="expected key=value"):
+        compose("screen", [text])
+
+
+def test_axes_take_an_option_or_values():
+    assert configured("tokens=decode").tokens == (1, 8, 32)
+    assert configured("tokens=[2,4]").tokens == (2, 4)
+    assert configured("tokens=16").tokens == (16,)
+    assert [row.layout for row in configured("screen=grid", "layout=[2A:2F,3F:1A]", "screen.experts=96").rows] == [
+        "2A2F",
+        "1A3F",
+    ]
+
+
+def test_axes_select_rows_of_a_screen_that_lists_them():
+    assert [(row.layout, row.hidden) for row in configured("layout=2A2F", "hidden=4096").rows] == [("2A2F", 4096)]
+
+
+def test_selecting_no_row_lists_the_rows():
+    with pytest.raises(HarnessError, match="This screen has 2A2F 2048 bf16 random; "):
+        configured("layout=3A1F", "hidden=4096")
+
+
+@pytest.mark.parametrize("value", ["a=b", "a,b", "a b", "a/b", "'a\"b'", "x" * 300])
+def test_no_path_is_made_from_override_text(bench, value):
+    before = set(bench.root.rglob("*"))
+    with pytest.raises(HarnessError) as caught:
+        bench.screen(f"trees.candidate={value}")
+    assert len(str(caught.value).splitlines()) == 2
+    assert set(bench.root.rglob("*")) == before
