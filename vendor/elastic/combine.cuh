@@ -47,7 +47,7 @@ PRIM_FN bool reply_token(const Exchange& e, int i, int slot, std::uint32_t parit
 // Received tokens in contiguous blocks a warp; warps are numbered SM first and rotated by rank, so that peers start elsewhere.
 PRIM_FN void reply_tokens(const Exchange& e) {
   const int slot = slot_offset(0, prim::warp(), e.combine);
-  const int received = prim::load(e.rank_prefix + e.num_ranks - 1);
+  const int received = received_tokens(e);
   const int warps = prim::num_ctas() * prim::num_warps();
   const int index = ((prim::warp() + e.rank) % prim::num_warps()) * prim::num_ctas() + prim::cta();
   const int block = (received + warps - 1) / warps;

@@ -92,7 +92,7 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) copy_epilogue(PRIM_ARGS(Exchange) e) {
   });
   prim::sync_warp();
   prim::wait_for_predecessor();
-  const int received = prim::load(e.rank_prefix + e.num_ranks - 1);
+  const int received = received_tokens(e);
   std::uint32_t parity = 0;
   for (int i = prim::cta() + prim::warp() * prim::num_ctas(); i < received; i += prim::num_ctas() * prim::num_warps(), parity ^= 1)
     copy_detail::expand_token(e, i, slot, parity);

@@ -57,6 +57,15 @@ PRIM_FN prim::Remote<T> peer_word(const Exchange& e, int peer, std::int64_t offs
 }
 PRIM_FN prim::Guard guard(const Exchange& e) { return {own_word<std::uint64_t>(e, WorkspaceLayout::kAbort)}; }
 
+// Tokens this rank received, or none if the exchange was given up: its counts may then not belong together.
+PRIM_FN int received_tokens(const Exchange& e) {
+  const auto found = prim::lanes([&](int l) {
+    if (l == 0) return prim::load(e.rank_prefix + e.num_ranks - 1);
+    return l == 1 && prim::aborted(guard(e)) ? 1 : 0;
+  });
+  return prim::broadcast(found, 1) != 0 ? 0 : prim::broadcast(found, 0);
+}
+
 // Record `slot` of sender `source` in the dispatch inbox of `owner`.
 PRIM_FN std::int64_t dispatch_record(const Exchange& e, int source, int slot) {
   return e.inbox_offset + (static_cast<std::int64_t>(source - e.first_sender) * e.capacity + slot) * e.dispatch.bytes();

@@ -9,7 +9,7 @@ namespace elastic {
 constexpr int kNotifyWarps = 4;
 constexpr int kNotifyBarrier = 1;
 
-PRIM_FN int notify_bytes(int num_ranks, int num_experts) { return static_cast<int>(round_up(num_ranks + num_experts, 128)) * 4; }
+ELASTIC_HOST_DEVICE constexpr int notify_bytes(int num_ranks, int num_experts) { return static_cast<int>(round_up(num_ranks + num_experts, 128)) * 4; }
 
 namespace notify_detail {
 
@@ -77,9 +77,11 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers) {
   for_notify(e.num_ranks + e.num_experts, [&](int i) {
     if (!counted(e, receivers, i)) return;
     std::int64_t* word = reduction_word(e, i);
-    const bool ok = prim::wait_until(guard(e), word, [&](std::int64_t seen) { return seen >> 32 == prim::num_ctas(); },
+    std::int64_t sum = 0;
+    const auto complete = [&](std::int64_t seen) { return sum = seen, seen >> 32 == prim::num_ctas(); };
+    const bool ok = prim::wait_until(guard(e), word, complete,
                                      {"dispatch count reduction", e.rank, static_cast<std::uint64_t>(prim::num_ctas())});
-    const std::int64_t count = ok ? *word & 0xffffffff : 0;
+    const std::int64_t count = ok ? sum & 0xffffffff : 0;
     prim::store(word, std::int64_t{0});
     const int owner = i < e.num_ranks ? i : (i - e.num_ranks) / e.experts_per_rank;
     const int index = i < e.num_ranks ? 0 : 1 + (i - e.num_ranks) % e.experts_per_rank;
@@ -90,10 +92,11 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers) {
 // One count from `source`; cleared at once: it is written again only in the next exchange.
 PRIM_FN int take_count(const Exchange& e, int source, int index) {
   auto* word = own_word<std::int64_t>(e, count_word(e, source, index));
-  if (!prim::wait_until(guard(e), word, [](std::int64_t seen) { return seen != 0; }, {"dispatch counts", source, 0})) return 0;
-  const auto count = static_cast<int>(decode(*word));
+  std::int64_t count = 0;
+  const auto arrived = [&](std::int64_t seen) { return count = seen, seen != 0; };
+  if (!prim::wait_until(guard(e), word, arrived, {"dispatch counts", source, 0})) return 0;
   prim::store(word, std::int64_t{0});
-  return count;
+  return static_cast<int>(decode(count));
 }
 
 // CTA 0: inclusive prefix over 32 values a step, carried on; `write(i, exclusive, inclusive)`.

@@ -210,6 +210,13 @@ void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
   }
 }
 
+// A kernel that was placed and waits for nothing by name: for SM slots of its own, or for its CTAs to end.
+BlockedWait Engine::unfinished(const Kernel& kernel) {
+  const bool placing = kernel.started < kernel.launch.grid;
+  return {kernel.stream->rank, -1, -1, -1, kernel.launch.name, placing ? "SM slots" : "CTAs to end",
+          static_cast<std::uint64_t>(kernel.launch.grid), static_cast<std::uint64_t>(placing ? kernel.started : kernel.finished)};
+}
+
 std::vector<BlockedWait> Engine::blocked() const {
   std::vector<BlockedWait> waits;
   for (Fiber* head : watchers_)
@@ -220,6 +227,9 @@ std::vector<BlockedWait> Engine::blocked() const {
       waits.push_back({kernel->stream->rank, f->cta->index, f->warp, f->wait.peer, kernel->launch.name,
                        f->wait.name != nullptr ? f->wait.name : "mbarrier", f->wait.expected, seen});
     }
+  for (const auto& stream : streams_)
+    for (const Kernel* kernel = stream->head; kernel != nullptr && kernel->placed && waits.empty(); kernel = kernel->following)
+      waits.push_back(unfinished(*kernel));
   return waits;
 }
 

@@ -85,6 +85,7 @@ class Engine {
 
  private:
   friend void fiber_entry();
+  static BlockedWait unfinished(const Kernel& kernel);
   void push(Time t, std::uintptr_t subject);
   Fiber* pick();
   void resume(Fiber* fiber, void** save);
@@ -92,6 +93,7 @@ class Engine {
   void schedule(Kernel* kernel, Time t);
   void place(Kernel* kernel);
   void fill(Kernel* kernel);
+  bool has_room(const Kernel& kernel) const;
   void start_cta(Kernel* kernel, int index, int sm);
   void start_fibers(Cta* cta);
   Cta* take_cta(const Launch& launch);
@@ -134,7 +136,7 @@ inline Engine* engine = nullptr;
 inline void Engine::sync() {
   Fiber* fiber = current;
   if (fiber->in_lanes && fiber->last_sync == fiber->clock) return;
-  if (adversary_.active()) fiber->clock += adversary_.step(rank());
+  if (adversary_.active()) fiber->clock += adversary_.step(rank(), fiber->cta->kernel->launch.name);
   if (ready_ != nullptr || (!heap_.empty() && heap_.next_time() <= fiber->clock)) {
     fiber->next = nullptr;
     wake(fiber, fiber->clock);

@@ -36,7 +36,7 @@ struct Kernel {
   Kernel* previous = nullptr;  // predecessor in the stream while it matters to griddepcontrol.wait
   Kernel* following = nullptr;
   int started = 0, finished = 0, triggered = 0;
-  bool scheduled = false, placed = false, complete = false;
+  bool scheduled = false, placed = false, drained = false;
   bool previous_complete = true;
   Time enqueued = 0, placed_at = 0, completed_at = 0, previous_completed_at = 0;
   Fiber* dependents_waiting = nullptr;     // fibers of the next kernel in griddepcontrol.wait

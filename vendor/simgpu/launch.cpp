@@ -51,11 +51,23 @@ void Engine::place(Kernel* kernel) {
 }
 
 
+// Whether every CTA of a cooperative kernel finds an SM: it starts as a whole or not at all.
+bool Engine::has_room(const Kernel& kernel) const {
+  int room = 0;
+  for (const Sm& sm : gpus_[static_cast<std::size_t>(kernel.stream->rank)].sms) {
+    const int threads = (static_cast<int>(machine_.threads_per_sm) - sm.threads) / kernel.launch.threads;
+    const double shared = machine_.shared_bytes_per_sm - sm.shared_bytes;
+    room += std::min(threads, kernel.launch.shared_bytes == 0 ? threads : static_cast<int>(shared / kernel.launch.shared_bytes));
+  }
+  return room >= kernel.launch.grid;
+}
+
 // Places CTAs while SMs have room, on the emptiest SM first.
 void Engine::fill(Kernel* kernel) {
   const Launch& launch = kernel->launch;
   auto& sms = gpu(kernel->stream->rank).sms;
   const int num_sms = static_cast<int>(sms.size());
+  if (launch.cooperative && kernel->started == 0 && !has_room(*kernel)) return;
   while (kernel->started < launch.grid) {
     int best = -1;
     for (int i = 0; i < num_sms; ++i) {
@@ -150,7 +162,8 @@ void Engine::finish_cta(Cta* cta) {
 }
 
 void Engine::complete(Kernel* kernel) {
-  kernel->complete = true;
+  kernel->drained = true;
+  if (!kernel->previous_complete) return;  // a stream completes in order; the predecessor's completion comes back here
   kernel->completed_at = now_;
   trace_.push_back({kernel->stream->rank, kernel->launch.tag, kernel->launch.name, kernel->placed_at, now_});
   Stream* stream = kernel->stream;
@@ -171,6 +184,7 @@ void Engine::release_dependents(Kernel* kernel) {
     fiber->clock = std::max(fiber->clock, now_ + from_ns(machine_.pdl_release_ns));
   if (kernel->dependents_waiting != nullptr) wake(kernel->dependents_waiting, now_ + from_ns(machine_.pdl_release_ns));
   for (Cta* cta : kernel->dependents_deferred) start_fibers(cta);
+  if (following->drained) complete(following);
 }
 
 void Engine::grid_dependency_wait() {

@@ -143,20 +143,25 @@ inline void bulk_commit() {
   fiber.open = {};
   charge(cost().shared_ns);
 }
-// Until all but the `pending` latest groups have been read (`bulk_wait_read`) or have landed everywhere (`bulk_wait`).
+// Called by the whole warp. Until all but the `pending` latest groups of every lane have been read (`bulk_wait_read`) or have landed everywhere (`bulk_wait`).
 inline void bulk_wait_read(int pending = 0) {
   Fiber& fiber = self();
   for (int g = 0; g + pending < fiber.num_groups; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].read);
   engine->sync();
+#ifdef SIMGPU_THREAD_FIBERS
+  sync_warp();
+#endif
 }
 inline void bulk_wait(int pending = 0) {
   Fiber& fiber = self();
   const int done = fiber.num_groups - pending;
-  if (done <= 0) return;
   for (int g = 0; g < done; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].landed);
-  std::memmove(fiber.groups, fiber.groups + done, sizeof(fiber.groups[0]) * static_cast<std::size_t>(pending));
-  fiber.num_groups = pending;
+  if (done > 0) std::memmove(fiber.groups, fiber.groups + done, sizeof(fiber.groups[0]) * static_cast<std::size_t>(pending));
+  fiber.num_groups = std::min(fiber.num_groups, pending);
   engine->sync();
+#ifdef SIMGPU_THREAD_FIBERS
+  sync_warp();
+#endif
 }
 
 }  // namespace prim
