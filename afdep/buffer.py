@@ -1,19 +1,17 @@
 """The Buffer of one simulated rank: the calls of an exchange on numpy arrays."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from afdep import inputs
 from afdep.errors import OrderError, ShapeError
+from afdep.group import Group
 from afdep.native import ReceivedStruct
 from afdep.reference import BF16
-from afdep.shapes import ExchangeShape
-from afdep.simulator import Allocation, Simulator, view
+from afdep.simulator import Allocation, view
 
 Array = NDArray[Any]
 
@@ -62,12 +60,12 @@ class Buffer:
     sequence of buckets.
     """
 
-    def __init__(self, world: "Group", rank: int):
-        self._world = world
-        self._simulator: Simulator = world.simulator
-        self._shape: ExchangeShape = world.shape
+    def __init__(self, group: Group, rank: int):
+        self._group = group
+        self._simulator = group.simulator
+        self._shape = group.shape
         self.rank = rank
-        self.role = world.shape.layout.role(rank)
+        self.role = group.shape.layout.role(rank)
         self._tokens: int | None = None
         self._received: Received | None = None
 
@@ -99,12 +97,12 @@ class Buffer:
         """
         self._require("attention", self._tokens is None, "source_dispatch", "source_collect")
         bucket = self._shape.capacity if bucket is None else bucket
-        with self._world.refusing(self.rank):
+        with self._group.refusing(self.rank):
             sent = inputs.outgoing(self._shape, x, topk_idx, topk_weights, bucket, num_tokens)
         self._tokens = sent.tokens
         memory = [self._upload(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
         addresses = [None if block is None else block.address for block in memory]
-        self._world.hold(memory)
+        self._group.hold(memory)
         self._simulator.native.source_dispatch(
             self._simulator.handle,
             self.rank,
@@ -136,7 +134,7 @@ class Buffer:
         tokens = self._tokens or 0
         self._tokens = None
         block = self._simulator.allocate(self.rank, max(1, tokens * self._shape.hidden * 2))
-        self._world.hold([block])
+        self._group.hold([block])
         self._simulator.native.source_collect(self._simulator.handle, self.rank, block.address)
         return block.array((tokens, self._shape.hidden), BF16)
 
@@ -152,7 +150,7 @@ class Buffer:
         """
         self._require("ffn", self._received is None, "ffn_receive", "ffn_reply")
         bucket = self._shape.capacity if bucket is None else bucket
-        with self._world.refusing(self.rank):
+        with self._group.refusing(self.rank):
             self._shape.check_bucket(0, bucket)
         native = self._simulator.receive(self.rank, bucket)
         self._received = self._views(native, bucket)
@@ -175,16 +173,16 @@ class Buffer:
         replies = inputs.replies(self._shape, out, len(received.x))
         self._received = None
         address = replies.ctypes.data
-        if not self._world.owns(self.rank, address):
+        if not self._group.owns(self.rank, address):
             block = self._simulator.allocate(self.rank, max(1, len(received.x) * self._shape.hidden * 2))
             block.array((len(received.x), self._shape.hidden), BF16)[: len(replies)] = replies
-            self._world.hold([block])
+            self._group.hold([block])
             address = block.address
-        self._world.hold([replies])
+        self._group.hold([replies])
         self._simulator.native.ffn_reply(self._simulator.handle, self.rank, address)
 
     def _require(self, role: str, in_order: bool, call: str, other: str) -> None:
-        self._world.require_alive()
+        self._group.require_alive()
         if self.role != role:
             raise OrderError(
                 f"{call}: expected an {role} rank, received rank {self.rank}, which is {self.role}.",
@@ -220,22 +218,3 @@ class Buffer:
             _rank_prefix=on(native.rank_prefix, (ranks,), np.int32),
             _bucket=bucket,
         )
-
-
-class Group(Protocol):
-    """What a Buffer needs of its World."""
-
-    simulator: Simulator
-    shape: ExchangeShape
-
-    def hold(self, memory: Sequence[object]) -> None:
-        """Keep memory until the kernels that use it are done."""
-
-    def owns(self, rank: int, address: int) -> bool:
-        """Whether the address is simulated memory of the rank."""
-
-    def refusing(self, rank: int) -> AbstractContextManager[None]:
-        """A context in which an exception makes the rank tell its peers."""
-
-    def require_alive(self) -> None:
-        """Raise DeadBufferError after a failure."""

@@ -1,7 +1,6 @@
 """The simulator's public face: a whole group of ranks in one process, on numpy arrays."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +11,8 @@ from afdep import build, controls, native, proof, timing
 from afdep.arms import Arm
 from afdep.buffer import Buffer
 from afdep.dtypes import DISPATCH_DTYPES
-from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, OrderError, PeerRefusedError, ShapeError
+from afdep.errors import OrderError, ShapeError
+from afdep.group import Group
 from afdep.layout import Layout
 from afdep.machine import Machine
 from afdep.native import OptionsStruct, ShapeStruct
@@ -25,8 +25,6 @@ Mode = Literal["check", "time", "hunt"]
 
 _PROTOCOLS = {"m2n": 0, "afdep": 1}
 _DTYPES = {name: code for code, name in enumerate(DISPATCH_DTYPES)}
-_FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
-_REFUSED = 3
 _POISON = 0xFF
 _WARM_UP_EXCHANGES = 2
 
@@ -80,9 +78,8 @@ class World:
         self._native = native.load(library or build.build(fiber))
         options = OptionsStruct(int(mode != "time"), int(mode == "hunt"), seed)
         self.simulator = Simulator(self._native, self._native_shape(), options, machine.constants())
-        self._held: list[Any] = []
-        self._dead: AfdepError | None = None
-        self._buffers = [Buffer(self, rank) for rank in range(self.layout.num_ranks)]
+        self._group = Group(self.simulator, self.shape)
+        self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -127,20 +124,12 @@ class World:
             MemoryFaultError: a kernel left its memory.
             DeadBufferError: the group failed before.
         """
-        self.require_alive()
-        try:
-            self.simulator.run()
-            self._raise_abort()
-        except AfdepError as error:
-            self._dead = error
-            raise
-        finally:
-            self._held.clear()
+        self._group.run()
 
     @property
     def informed_ranks(self) -> list[int]:
         """Ranks that were told of a failure, in order."""
-        return [rank for rank in range(self.layout.num_ranks) if self.simulator.abort(rank) is not None]
+        return self._group.informed_ranks
 
     def expert_transform(self, rank: int) -> NDArray[Any]:
         """Enqueue the exact FFN stand-in on an FFN rank: row * `reference.expert_scale` of its expert.
@@ -221,29 +210,6 @@ class World:
         self.run()
         return timing.of_trace(self.simulator.take_trace(), len(loads))
 
-    # ---- what the Buffers need
-    def hold(self, memory: Sequence[object]) -> None:
-        """Keep memory until the kernels that use it are done."""
-        self._held.extend(memory)
-
-    def owns(self, rank: int, address: int) -> bool:
-        """Whether the address is simulated memory of the rank."""
-        return bool(self._native.sim_owner(self.simulator.handle, address) == rank)
-
-    @contextmanager
-    def refusing(self, rank: int) -> Iterator[None]:
-        """A context in which an exception makes the rank tell its peers."""
-        try:
-            yield
-        except Exception:
-            self._native.refuse(self.simulator.handle, rank)
-            raise
-
-    def require_alive(self) -> None:
-        """Raise DeadBufferError after a failure."""
-        if self._dead is not None:
-            raise DeadBufferError(str(self._dead).splitlines()[0]) from self._dead
-
     def _native_shape(self) -> ShapeStruct:
         shape = self.shape
         return ShapeStruct(
@@ -259,15 +225,6 @@ class World:
             controls.bits(self.arm),
             shape.expert_alignment,
         )
-
-    def _raise_abort(self) -> None:
-        aborts = [self.simulator.abort(rank) for rank in range(self.layout.num_ranks)]
-        first = next((abort for abort in aborts if abort is not None), None)
-        if first is None:
-            return
-        if first.failure == _REFUSED:
-            raise PeerRefusedError(first.rank)
-        raise DeviceAssertion(_FAILURES[first.failure], first.rank, first.token, first.lane, first.expert)
 
     def _pass_through(self, topk_idx: Sequence[NDArray[Any]], bucket: int) -> None:
         for source, ids in zip(self.sources, topk_idx, strict=True):
