@@ -42,11 +42,12 @@ class Places:
 
 @dataclass(frozen=True)
 class Failure:
-    """A process that failed: which, why, and the file that says so."""
+    """A process that failed: which, why, the file that says so, and all that it wrote on standard error."""
 
     process: Process
     reason: str
     record_file: str
+    stderr: Path
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Executor:
             shutil.rmtree(folder)
         else:
             with self._lock:
-                self.failures.append(Failure(one, reason, str(wrote)))
+                self.failures.append(Failure(one, reason, str(wrote), folder / "stderr.txt"))
 
     def _job(self, one: Process, attempt: int) -> Job:
         return Job(

@@ -34,10 +34,14 @@ def make(config: ScreenConfig, repository: Path, exports: Path, environ: Mapping
     """
     resolved = {arm.tree: trees.resolve(repository, arm.tree) for arm in config.arms}
     names = list(dict.fromkeys(resolved.values()))
-    slots = trees.export(repository, names, exports)
     owners = [names.index(resolved[arm.tree]) for arm in config.arms]
-    reports = [_probe(config, slots.path(tree), name, owners, tree, environ) for tree, name in enumerate(names)]
-    return _plan(config, names, owners, reports, harness_digest(slots.path(0))), slots
+    slots = trees.export(repository, names, exports)
+    try:
+        reports = [_probe(config, slots.path(tree), name, owners, tree, environ) for tree, name in enumerate(names)]
+        return _plan(config, names, owners, reports, harness_digest(slots.path(0))), slots
+    except BaseException:
+        slots.remove()
+        raise
 
 
 def _probe(

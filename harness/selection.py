@@ -36,7 +36,7 @@ class Selection:
 
 
 def select(config: Mapping[str, Any], repository: Path = REPOSITORY) -> Selection:
-    """Read the keys `plan`, `digest` and `source` of a verb and load what they name.
+    """Read the keys `plan`, `screen_name`, `digest` and `source` of a verb and load what they name.
 
     Raises:
         ReportError: no plan, or not this one.
@@ -45,18 +45,27 @@ def select(config: Mapping[str, Any], repository: Path = REPOSITORY) -> Selectio
     source = as_word("source", config["source"], "a folder or out")
     out = sections.launcher(config).out if source == OUT else source
     workspace = Workspace.under(out, repository)
-    plan_file = _choose(workspace, as_word("plan", config["plan"], "a plan hash or latest"))
+    files = _of_screen(workspace, as_word("screen_name", config["screen_name"], "the name of a screen or any"))
+    plan_file = _choose(files, as_word("plan", config["plan"], "a plan hash or latest"))
     reading = records.read(records.record_files(workspace.records(plan_file.plan_hash)))
     return Selection(plan_file, workspace, _of_digest(reading, config["digest"]))
 
 
-def _choose(workspace: Workspace, name: str) -> PlanFile:
-    files = {path.stem: path for path in workspace.plan_files()}
+def _of_screen(workspace: Workspace, name: str) -> dict[str, PlanFile]:
+    files = [plans.load(path) for path in workspace.plan_files()]
+    kept = {one.plan_hash: one for one in files if name in (ANY, one.plan.screen)}
+    if not kept:
+        known = sorted({one.plan.screen for one in files})
+        raise ReportError(f"screen_name: expected one with a plan here, received {name!r}.", valid_names(name, known))
+    return kept
+
+
+def _choose(files: Mapping[str, PlanFile], name: str) -> PlanFile:
     if name == LATEST:
-        return max((plans.load(path) for path in files.values()), key=lambda one: (one.created, one.plan_hash))
+        return max(files.values(), key=lambda one: (one.created, one.plan_hash))
     if name not in files:
         raise ReportError(f"plan: expected one that is here, received {name!r}.", valid_names(name, [LATEST, *files]))
-    return plans.load(files[name])
+    return files[name]
 
 
 def _of_digest(reading: Reading, digest: object) -> Reading:

@@ -27,7 +27,8 @@ from harness.records import Record, write
 ORPHANED = 75
 """Exit status of a process whose executor is gone: nobody would know of its figures."""
 
-_SOURCES_PER_SEED = 4096
+_MAX_EXCHANGES, _MAX_SOURCES = 1024, 128
+"""Bounds that keep the seeds of any two exchanges and sources apart."""
 
 
 @dataclass
@@ -156,9 +157,10 @@ def _void_after_loading(session: Session, world: Any) -> str | None:
 def _measure(session: Session, world: Any, cell: Cell) -> None:
     """Prove the cell bit for bit, time it, and say so."""
     plan = session.plan
-    tokens, ids = _load_of(session, cell)
-    world.prove(tokens, ids, cell.bucket, plan.exchange.seed, exchanges=plan.backend.proof_exchanges)
-    timing = world.time_exchanges(plan.backend.num_exchanges, tokens, ids, cell.bucket, collect=plan.exchange.collect)
+    world.prove_loads(_loads(session, cell, plan.backend.proof_exchanges), cell.bucket, plan.exchange.seed)
+    timing = world.time_exchanges(
+        _loads(session, cell, plan.backend.num_exchanges), cell.bucket, collect=plan.exchange.collect
+    )
     roles = {rank: world.layout.role(rank) for rank in timing.per_rank_us}
     observed = session.observed | {"proofs_passed": plan.backend.proof_exchanges}
     records = session.seat.measured(cell, timing.per_rank_us, roles, **observed)
@@ -170,25 +172,25 @@ def _latency_us(records: Sequence[Record]) -> float:
     return max(record.latency_us for record in records if record.role == "attention" and record.latency_us is not None)
 
 
-def _load_of(session: Session, cell: Cell) -> tuple[list[int], list[Any]]:
-    """Tokens and expert ids per source; alike for every arm, pair and attempt of a cell."""
-    plan = session.plan
-    row = plan.rows[session.seat.process.row]
-    layout = importlib.import_module("afdep").Layout.parse(row.layout)
-    routing = importlib.import_module("afdep.routing")
-    ids = [
-        routing.make(
+def _loads(session: Session, cell: Cell, num_exchanges: int) -> list[Any]:
+    """Routes of each exchange; alike for every arm, pair and attempt of a cell, and other ones in each exchange."""
+    afdep = importlib.import_module("afdep")
+    plan, row = session.plan, session.plan.rows[session.seat.process.row]
+    layout = afdep.Layout.parse(row.layout)
+
+    def ids(exchange: int, source: int) -> Any:
+        return afdep.routing.make(
             row.routing,
             cell.tokens,
             row.experts,
             plan.exchange.top_k,
-            plan.exchange.seed * _SOURCES_PER_SEED + source,
+            (plan.exchange.seed * _MAX_EXCHANGES + exchange) * _MAX_SOURCES + source,
             zipf_exponent=row.zipf_exponent,
             num_ffn_ranks=layout.ffn_ranks,
         )
-        for source in range(layout.attention_ranks)
-    ]
-    return [cell.tokens] * layout.attention_ranks, ids
+
+    sources = range(layout.attention_ranks)
+    return [afdep.Load([ids(exchange, source) for source in sources]) for exchange in range(num_exchanges)]
 
 
 if __name__ == "__main__":

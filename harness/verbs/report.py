@@ -7,10 +7,11 @@ from harness import keeping, plots, reports
 from harness.compose import compose
 from harness.errors import ReportError
 from harness.reports import Page
-from harness.selection import select
+from harness.selection import ANY, select
 from harness.surroundings import NOTHING, OK, Surroundings
 from harness.words import as_choice
 
+README, README_SCREEN = "readme", "main"
 README_STEM = "first-light"
 """Name of the README's plots, and of the folder under records/ that keeps what its figures come from."""
 
@@ -18,13 +19,15 @@ README_STEM = "first-light"
 def run(texts: Sequence[str], around: Surroundings) -> int:
     """Report on one plan."""
     config = compose("report", texts, around.repository / "conf")
-    target = as_choice("target", config["target"], ("page", "readme"))
+    target = as_choice("target", config["target"], ("page", README))
+    if target == README and config["screen_name"] == ANY:
+        config = {**config, "screen_name": README_SCREEN}
     page = reports.page(select(config, around.repository))
     around.print_line(reports.body(page))
     if not page.found.comparisons:
         around.print_line("nothing to report: no cell of this plan has both arms")
         return NOTHING
-    written = _readme(page, around.repository) if target == "readme" else _page(page)
+    written = _readme(page, around.repository) if target == README else _page(page)
     around.print_line("written: " + ", ".join(_relative(path, around.repository) for path in written))
     return OK
 
@@ -43,6 +46,11 @@ def _readme(page: Page, repository: Path) -> list[Path]:
     path = repository / "README.md"
     if not path.is_file():
         raise ReportError("README.md: expected at the root of the repository, received none.", "Restore it.")
+    missing = len(page.found.absences)
+    if missing:
+        raise ReportError(
+            f"README.md: expected a complete screen, received one that lacks {missing} cells.", "Resume it."
+        )
     kept = keeping.keep(page.selection, repository / "records" / README_STEM)
     pictures = plots.pictures(page.besides, repository / "reports", README_STEM)
     block = reports.body(page, plots.image_lines(pictures, repository))

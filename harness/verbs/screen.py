@@ -65,7 +65,8 @@ def _conclude(executor: Executor, workspace: Workspace, around: Surroundings) ->
     for failure in executor.failures:
         row = plan_file.plan.rows[failure.process.row]
         arm = plan_file.plan.arms[failure.process.arm].name
-        around.print_line(f"failed: {row.layout} {row.hidden} {arm}: {failure.reason} ({failure.record_file})")
+        around.print_line(f"failed: {row.layout} {row.hidden} {arm}: {failure.reason}")
+        around.print_line(f"  record {failure.record_file}, all of stderr in {failure.stderr}")
     if executor.failures:
         return ERROR
     return OK if page.found.comparisons else NOTHING

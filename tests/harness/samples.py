@@ -8,7 +8,7 @@ from harness.order import processes
 from harness.plan import PLAN_VERSION, Cell, Plan, PlannedArm, Tree
 from harness.records import Record
 
-BACKEND = Backend("sim", "h100-nvlink", True, 1, 3, 1, 1, "one rank per GPU")
+BACKEND = Backend("sim", "h100-nvlink", True, 1, 10, 1, 1, "one rank per GPU")
 EXCHANGE = Exchange(8, 2048, None, 24, "copy", "graph", 0)
 
 

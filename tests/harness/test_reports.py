@@ -8,13 +8,21 @@ import matplotlib.pyplot as plt
 import pytest
 
 from harness import plots, reports
+from harness.compose import compose
 from harness.errors import HarnessError, ReportError
+from harness.records import Reading
+from harness.selection import Selection, select
 from harness.verbs import records as records_verb
 from harness.verbs import report, status
 from tests.harness.conftest import make_bench
 from tests.harness.test_tables import beside
 
+NO_RECORDS = Reading((), (), 0)
 README = f"# Title\n\n{reports.BEGIN}\nold\n{reports.END}\n\n## Install\n"
+
+
+def select_all(bench) -> Selection:
+    return select(compose("report", [], bench.root / "conf"), bench.root)
 
 
 def test_a_page_holds_table_plots_and_provenance(measured):
@@ -22,7 +30,7 @@ def test_a_page_holds_table_plots_and_provenance(measured):
     assert report.run([], measured.around) == 0
     (page,) = measured.out("reports").rglob("report.md")
     text = page.read_text()
-    assert "| 1A1F, 2,048, random     |   1 | 21.2 (31.2, \u221232.1%) |" in text
+    assert "| 1A1F, 2,048, random     |   1 | 21.6 (31.6, \u221231.6%) |" in text
     assert "![Round trip against tokens](grid-latency.png)" in text
     assert f"plan {measured.plan_file.plan_hash}" in text
     assert measured.plan_file.plan.trees[0].native_digest in text
@@ -39,20 +47,32 @@ def test_a_report_is_the_same_every_time(measured):
 
 def test_the_readme_block_is_replaced_and_nothing_else(measured):
     (measured.root / "README.md").write_text(README)
-    assert report.run(["target=readme"], measured.around) == 0
+    assert report.run(["target=readme", "screen_name=grid"], measured.around) == 0
     text = (measured.root / "README.md").read_text()
     assert text.startswith(f"# Title\n\n{reports.BEGIN}\nRound trip")
     assert text.endswith(f"{reports.END}\n\n## Install\n")
-    assert "21.2 (31.2" in text
+    assert "21.6 (31.6" in text
     assert "(reports/first-light-latency.png)" in text
     assert (measured.root / "reports" / "first-light-change.png").stat().st_size > 10_000
 
 
+def test_a_readme_needs_a_complete_screen(measured):
+    (measured.root / "README.md").write_text(README)
+    with pytest.raises(ReportError, match="expected a complete screen, received one that lacks 4 cells"):
+        report._readme(reports.page(dataclasses.replace(select_all(measured), reading=NO_RECORDS)), measured.root)
+    assert (measured.root / "README.md").read_text() == README
+
+
+def test_a_readme_is_made_of_the_main_screen(measured):
+    with pytest.raises(ReportError, match="screen_name: expected one with a plan here, received 'main'"):
+        report.run(["target=readme"], measured.around)
+
+
 def test_the_records_behind_the_readme_are_kept_and_give_the_same_block(measured):
     (measured.root / "README.md").write_text(README)
-    report.run(["target=readme"], measured.around)
+    report.run(["target=readme", "screen_name=grid"], measured.around)
     first = (measured.root / "README.md").read_text()
-    assert report.run(["target=readme", "source=records/first-light"], measured.around) == 0
+    assert report.run(["target=readme", "screen_name=grid", "source=records/first-light"], measured.around) == 0
     assert (measured.root / "README.md").read_text() == first
 
 

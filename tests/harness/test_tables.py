@@ -134,6 +134,18 @@ def test_the_slowest_attention_rank_is_the_cell():
     assert findings(one, measured).comparisons[0, 1, 1].baseline_us == 33.0
 
 
+def test_a_cell_measured_twice_counts_once():
+    one = plan(tokens=(1,))
+    twice = [
+        record(key=one.cell_key(process, one.cells[0]), latency_us=us, loaded_protocol=str(process.arm))
+        for process in one.processes
+        for us in (30.0, 31.0)
+    ]
+    found = findings(one, twice)
+    assert found.num_ok == 2
+    assert found.comparisons[0, 1, 1].pairs == (Pair(30.0, 30.0),)
+
+
 def test_padded_columns_line_up():
     lines = tables.markdown(["a", "long header"], [["1", "x"], ["22222", "y"]], frozenset({0})).splitlines()
     assert len({len(line) for line in lines}) == 1

@@ -27,6 +27,16 @@ def behaviours():
     return json.loads(path.read_text()) if path.exists() else []
 
 
+@dataclass(frozen=True)
+class Load:
+    topk_idx: list[object]
+
+
+def tokens_of(load):
+    (tokens,) = {len(ids) for ids in load.topk_idx}
+    return tokens
+
+
 class World:
     registered_bytes = 4096
 
@@ -42,21 +52,22 @@ class World:
                 reported |= wish["identity"]
         return reported | {"target": "fake", "fiber": "none"}
 
-    def prove(self, tokens, topk_idx, bucket, seed, exchanges=1):
-        assert [len(ids) for ids in topk_idx] == tokens
-        self._act("prove", tokens[0])
-        self.proved = (tuple(tokens), bucket)
+    def prove_loads(self, loads, bucket, seed):
+        self._act("prove", tokens_of(loads[0]))
+        self.proved = (tokens_of(loads[0]), bucket)
 
-    def time_exchanges(self, num_exchanges, tokens, topk_idx, bucket, collect="copy"):
-        assert self.proved == (tuple(tokens), bucket), "a cell is proved before it is timed"
-        self._act("time", tokens[0])
-        cell_us = BASE_US[self.arm.protocol] + tokens[0] / 16
-        ranks = self.layout.attention_rank_ids
-        return Timing({rank: [cell_us + rank + step / 8 for step in range(num_exchanges)] for rank in ranks})
+    def time_exchanges(self, loads, bucket, collect="copy"):
+        tokens = tokens_of(loads[0])
+        assert self.proved == (tokens, bucket), "a cell is proved before it is timed"
+        self._act("time", tokens)
+        cell_us = BASE_US[self.arm.protocol] + tokens / 16
+        ranks = range(self.layout.num_ranks)
+        return Timing({rank: [cell_us + rank + step / 8 for step in range(len(loads))] for rank in ranks})
 
     def _act(self, when, tokens):
         for wish in behaviours():
-            if (wish["arm"], wish.get("tokens"), wish.get("when", "time")) == (self.arm.name, tokens, when):
+            here = wish.get("layout", str(self.layout)) == str(self.layout)
+            if here and (wish["arm"], wish.get("tokens"), wish.get("when", "time")) == (self.arm.name, tokens, when):
                 ACTIONS[wish["do"]](wish)
 
 
