@@ -102,7 +102,7 @@ def _provenance(one: Page) -> str:
     lines = [
         f"- command: `{file.command}`; plan {file.plan_hash}; {one.found.num_ok} of {planned} planned cells count",
         f"- tree and native digest: {trees}; backend {plan.backend.name}, machine {plan.backend.machine}; "
-        f"pairs per cell: {plan.backend.pairs}",
+        f"harness {plan.harness_digest}; pairs per cell: {plan.backend.pairs}",
         f"- top-{plan.exchange.top_k}, capacity {plan.exchange.capacity:,}, experts {_experts(plan)}; "
         f"{plan.exchange.transport_sms} transport SMs, collect {plan.exchange.collect}, {plan.exchange.mode}",
     ]

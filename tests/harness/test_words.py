@@ -9,12 +9,21 @@ from afdep.errors import AfdepError
 from harness import words
 from harness.compose import CONF_DIR, compose, load_options
 from harness.errors import HarnessError, ValueReadError
+from harness.selection import select
 from harness.validate import screen_config
 from harness.verbs import records, report
 from tests.harness.conftest import Bench
 
 BARE_DIGESTS = ["12345678", "00123456", "12e45678", "1234e567", "0x1234ab", "1_234_56", "inf", "null"]
-YAML_WORDS = [("arm", "off"), ("arm", "no"), ("layout", "4:4"), ("layout", "1:30"), ("arm", "2026-11-29")]
+YAML_WORDS = [
+    ("arm", "off"),
+    ("arm", "on"),
+    ("arm", "no"),
+    ("arm", "yes"),
+    ("layout", "4:4"),
+    ("layout", "1:30"),
+    ("arm", "2026-11-29"),
+]
 
 
 @pytest.mark.parametrize("digest", BARE_DIGESTS)
@@ -25,6 +34,15 @@ def test_a_bare_digest_is_refused_in_two_lines(measured: Bench, verb, digest):
     problem, next_step = str(caught.value).splitlines()
     assert "expected n and 8" in problem
     assert "prefix" in next_step
+
+
+@pytest.mark.parametrize("digest", BARE_DIGESTS)
+def test_a_bare_digest_in_a_file_is_refused_as_well(measured: Bench, tmp_path, digest):
+    conf = shutil.copytree(CONF_DIR, tmp_path / "conf")
+    path = conf / "selection" / "latest.yaml"
+    path.write_text(path.read_text().replace("digest: any", f"digest: {digest}"))
+    with pytest.raises(AfdepError, match="expected n and 8"):
+        select(compose("report", [], conf), measured.root)
 
 
 @pytest.mark.parametrize("digest", [f"n{digits}" for digits in ("12345678", "00123456", "12e45678", "1234e567")])
