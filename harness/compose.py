@@ -14,6 +14,7 @@ from harness import overrides
 from harness.errors import ConfigError
 
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
+SCREEN = "screen"
 
 
 def compose(verb: str, texts: Sequence[str], conf_dir: Path = CONF_DIR) -> dict[str, Any]:
@@ -28,21 +29,24 @@ def compose(verb: str, texts: Sequence[str], conf_dir: Path = CONF_DIR) -> dict[
         UsageError: an override that names nothing valid, a sweep or a flag.
         ConfigError: a configuration that does not compose.
     """
-    try:
-        with initialize_config_dir(config_dir=str(conf_dir.resolve()), version_base=None):
-            known = _plain(hydra_compose(f"verb/{verb}", _screen_choice(texts, conf_dir)))
-            return _plain(hydra_compose(f"verb/{verb}", overrides.check(texts, known, conf_dir)))
-    except (HydraException, OmegaConfBaseException) as error:
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ConfigError(
-            f"configuration of {verb}: expected it to compose, received: {first}", "Mend conf/."
-        ) from error
+    axes = overrides.AXES if verb == SCREEN else ()
+    translated = overrides.translate(texts, conf_dir, axes)
+    with initialize_config_dir(config_dir=str(conf_dir.resolve()), version_base=None):
+        try:
+            return _composed(verb, translated)
+        except (HydraException, OmegaConfBaseException) as error:
+            overrides.check_keys(translated, _composed(verb, _screen_choice(translated)), axes)
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ConfigError(f"{verb}: expected a configuration, received: {first}", "Mend conf/.") from error
 
 
-def _screen_choice(texts: Sequence[str], conf_dir: Path) -> list[str]:
+def _composed(verb: str, translated: Sequence[str]) -> dict[str, Any]:
+    return _plain(hydra_compose(f"verb/{verb}", list(translated)))
+
+
+def _screen_choice(translated: Sequence[str]) -> list[str]:
     """A chosen screen decides which keys there are, so the known keys are read under it."""
-    names = overrides.options(conf_dir, "screen")
-    return [text for text in texts if text.partition("=")[0] == "screen" and text.partition("=")[2] in names]
+    return [text for text in translated if text.partition("=")[0] == SCREEN]
 
 
 def _plain(config: Any) -> dict[str, Any]:

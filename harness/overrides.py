@@ -1,4 +1,4 @@
-"""What a user may write after the verb: `key=value`, checked against the configuration before Hydra sees it.
+"""What a user may write after the verb: `key=value`, checked and brought into the form that Hydra takes.
 
 An axis of the sweep takes the name of an option (`tokens=paper`) or its values (`tokens=[1,8]`, `layout=2A2F`).
 """
@@ -21,18 +21,35 @@ def options(conf_dir: Path, group: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (conf_dir / group).glob("*.yaml")))
 
 
-def check(texts: Sequence[str], known: Mapping[str, object], conf_dir: Path) -> list[str]:
+def translate(texts: Sequence[str], conf_dir: Path, axes: Sequence[str]) -> list[str]:
     """The overrides as Hydra takes them.
 
     Args:
         texts: the words after the verb, as typed.
-        known: the configuration of the verb without overrides.
         conf_dir: where the groups are.
+        axes: groups that take values as well as options.
 
     Raises:
-        UsageError: a flag, a sweep, a text that is no `key=value`, an unknown key, or an unknown option of a group.
+        UsageError: a flag, a sweep, a text that is no `key=value`, or an unknown option of a group.
     """
-    return [_translate(_parse(text), known, conf_dir) for text in texts]
+    return [_translate(_parse(text), conf_dir, axes) for text in texts]
+
+
+def check_keys(translated: Sequence[str], known: Mapping[str, object], axes: Sequence[str]) -> None:
+    """Look for the key that Hydra could not find.
+
+    Args:
+        translated: overrides as Hydra takes them.
+        known: the configuration of the verb without overrides.
+        axes: groups that may be chosen although the configuration does without them.
+
+    Raises:
+        UsageError: an unknown key, with the valid ones at the level where it leaves the configuration.
+    """
+    for text in translated:
+        key = text.partition("=")[0]
+        if not key.startswith("++") and key not in axes:
+            _check_key(key, known, axes)
 
 
 def _parse(text: str) -> Override:
@@ -74,20 +91,13 @@ def _refuse_forms(text: str, override: Override) -> None:
         )
 
 
-def _translate(override: Override, known: Mapping[str, object], conf_dir: Path) -> str:
-    group = override.key_or_group
-    value = override.value()
+def _translate(override: Override, conf_dir: Path, axes: Sequence[str]) -> str:
+    group, value = override.key_or_group, override.value()
     names = options(conf_dir, group)
-    if group not in _keys_and_groups(known, conf_dir):
-        _check_key(group, known, conf_dir)
-        return str(override.input_line)
-    if group in AXES:
+    if group in axes:
         return _axis(override, value, names)
-    if names and value not in names:
+    if names and group not in AXES and value not in names:
         raise UsageError(f"{group}: expected one of its options, received {value!r}.", valid_names(value, names))
-    if isinstance(known.get(group), Mapping) and not names:
-        inner = [f"{group}.{key}" for key in _mapping(known[group])]
-        raise UsageError(f"{group}: expected one of its keys, received a value.", valid_names(group, inner))
     return str(override.input_line)
 
 
@@ -101,26 +111,13 @@ def _axis(override: Override, value: object, names: Sequence[str]) -> str:
     return f"++{axis}.values={text if isinstance(value, list) else f'[{text}]'}"
 
 
-def _keys_and_groups(known: Mapping[str, object], conf_dir: Path) -> tuple[str, ...]:
-    axes = tuple(axis for axis in AXES if "screen" in known and options(conf_dir, axis))
-    return tuple(dict.fromkeys((*known, *axes)))
-
-
-def _check_key(key: str, known: Mapping[str, object], conf_dir: Path) -> None:
-    """Walk a dotted key; the error lists what is valid at the level where it leaves the configuration."""
+def _check_key(key: str, known: Mapping[str, object], axes: Sequence[str]) -> None:
     level: object = known
     walked: list[str] = []
     for part in key.split("."):
         if not isinstance(level, Mapping) or part not in level:
-            prefix = "".join(f"{name}." for name in walked)
-            inner = _mapping(level) if walked else _keys_and_groups(known, conf_dir)
-            names = [f"{prefix}{name}" for name in inner]
-            raise UsageError(
-                f"{key}: expected a key of the configuration, received an unknown one.", valid_names(key, names)
-            )
+            inner = dict.fromkeys((*known, *axes)) if not walked else level if isinstance(level, Mapping) else {}
+            names = [".".join((*walked, str(name))) for name in inner]
+            raise UsageError(f"{key}: expected a key of the configuration, received another.", valid_names(key, names))
         walked.append(part)
         level = level[part]
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}

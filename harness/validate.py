@@ -66,9 +66,9 @@ def _values(config: Data, axis: str) -> object:
 
 def _arms(config: Data) -> tuple[ArmChoice, ...]:
     names = [str(Arm.parse(as_word("arm", value, ARM_FORM))) for value in as_list("arm", _values(config, "arm"))]
+    trees = sections.section(config, "trees", ("baseline", "candidate"))
     baseline, candidate = (
-        as_word(f"trees.{side}", config["trees"][side], f"a git revision or {WORKING_TREE}")
-        for side in ("baseline", "candidate")
+        as_word(f"trees.{side}", trees[side], f"a git revision or {WORKING_TREE}") for side in ("baseline", "candidate")
     )
     if len(names) == 1 and baseline != candidate:
         names = names * 2

@@ -38,7 +38,8 @@ def test_multirun_is_refused_by_name(flag):
         ("backend=cuda", "Valid: sim"),
         ("arm=afdp", "did you mean afdep"),
         ("launcher=3", "Valid: local"),
-        ("trees=working", "Valid: trees.baseline, trees.candidate"),
+        ("trees=working", "Give trees baseline, candidate"),
+        ("launcher.out.x=1", "launcher.out.x: expected a key"),
     ],
 )
 def test_a_misspelt_key_or_option_lists_the_valid_ones(text, hint):
@@ -51,6 +52,12 @@ def test_a_misspelt_key_or_option_lists_the_valid_ones(text, hint):
 def test_anything_but_key_value_is_refused(text):
     with pytest.raises(UsageError, match="expected key=value"):
         compose("screen", [text])
+
+
+@pytest.mark.parametrize("text", ["tokens=[1]", "layout=2A2F", "backend=sim"])
+def test_a_verb_without_axes_refuses_them(text):
+    with pytest.raises(UsageError, match=r"expected a key of the configuration, received another.\n.*Valid: .*target"):
+        compose("report", [text])
 
 
 def test_axes_take_an_option_or_values():
