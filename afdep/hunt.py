@@ -14,7 +14,8 @@ from afdep.build import Fiber
 from afdep.errors import AfdepError
 from afdep.layout import Layout
 from afdep.machine import Machine
-from afdep.world import Load, World
+from afdep.timing import Load
+from afdep.world import World
 
 _SMALL = {"sm_count": 4.0, "shared_bytes_per_cta": 2560.0, "shared_bytes_per_sm": 6144.0}
 _ROUTINGS = ("random", "skew", "spread", "all-to-one")

@@ -46,7 +46,7 @@ PLANTS = (
             (
                 DIRECTED,
                 "guard(e), senders.last - senders.first,",
-                "guard(e), phase == elastic::kDispatch ? senders.last - senders.first - 1 : senders.last - senders.first,",
+                "guard(e), senders.last - senders.first - (phase == elastic::kDispatch ? 1 : 0),",
             ),
         ),
         budget=100,
@@ -60,19 +60,37 @@ PLANTS = (
     Plant(
         "a CTA's arrival is released before its other warps drained",
         "afdep",
-        ((DIRECTED, "    prim::sync_cta();\n  }\n  if (prim::warp() != 0) return;", "  }\n  if (prim::warp() != 0) return;"),),
+        (
+            (
+                DIRECTED,
+                "    prim::sync_cta();\n  }\n  if (prim::warp() != 0) return;",
+                "  }\n  if (prim::warp() != 0) return;",
+            ),
+        ),
         budget=100,
     ),
     Plant(
         "a slot is reused before the bulk store has read it",
         "m2n",
-        ((DISPATCH, "  prim::bulk_wait();\n  prim::elect([&] {\n    prim::mbarrier_expect", "  prim::elect([&] {\n    prim::mbarrier_expect"),),
+        (
+            (
+                DISPATCH,
+                "  prim::bulk_wait();\n  prim::elect([&] {\n    prim::mbarrier_expect",
+                "  prim::elect([&] {\n    prim::mbarrier_expect",
+            ),
+        ),
         budget=100,
     ),
     Plant(
         "the exit barrier is skipped",
         "m2n",
-        ((SYMMETRIC, "  if (prim::cta() == 0) barrier_all_ranks(e, phase == kDispatch ? \"dispatch exit barrier\"", "  if (prim::cta() == 0 && phase == kCombine) barrier_all_ranks(e, phase == kDispatch ? \"dispatch exit barrier\""),),
+        (
+            (
+                SYMMETRIC,
+                "    prim::sync_grid();\n    if (prim::cta() == 0) barrier_all_ranks(e, phase",
+                "    prim::sync_grid();\n    if (prim::cta() == 0 && phase == kCombine) barrier_all_ranks(e, phase",
+            ),
+        ),
         budget=100,
     ),
     Plant(
@@ -105,7 +123,13 @@ PLANTS = (
     Plant(
         "a receiver expects one arrival too many",
         "afdep",
-        ((DIRECTED, "round * static_cast<std::uint64_t>(arrivals_per_exchange(e));", "round * static_cast<std::uint64_t>(arrivals_per_exchange(e)) + 1;"),),
+        (
+            (
+                DIRECTED,
+                "round * static_cast<std::uint64_t>(arrivals_per_exchange(e));",
+                "round * static_cast<std::uint64_t>(arrivals_per_exchange(e)) + 1;",
+            ),
+        ),
         budget=1,
         ends_in="DeadlockError",
     ),
@@ -119,7 +143,13 @@ PLANTS = (
     Plant(
         "a lane's bulk store may run before the other lanes have written the row",
         "m2n",
-        ((COMBINE, "  prim::fence_proxy_async();\n  prim::sync_warp();\n  prim::elect([&] {\n    const int region", "  prim::fence_proxy_async();\n  prim::elect([&] {\n    const int region"),),
+        (
+            (
+                COMBINE,
+                "  prim::fence_proxy_async();\n  prim::sync_warp();\n  prim::elect([&] {\n    const int region",
+                "  prim::fence_proxy_async();\n  prim::elect([&] {\n    const int region",
+            ),
+        ),
         budget=20,
         fiber="thread",
     ),

@@ -1,10 +1,10 @@
 """The shipped kernels survive the hunt, and the hunt finds what is planted."""
 
 import pytest
-from tests.hunt.plants import PLANTS, Plant, build_with
 
 import afdep
 from afdep.hunt import Hunt, run_seed, run_seeds
+from tests.hunt.plants import PLANTS, Plant, build_with
 
 SEEDS = 500
 """A hunt of each family, as seeds from 0."""
