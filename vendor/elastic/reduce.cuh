@@ -44,6 +44,10 @@ PRIM_FN void charge_chunk(const Rows& rows, int prefix, int offset, int bytes, i
   int k = 0;
   for (; k < rows.count && k < prefix; ++k) together.add(rows.row(k) + offset, bytes);
   together.wait();
+  if (rows.count <= 2) {
+    prim::charge_packed_add(unroll);
+    return;
+  }
   prim::charge_accumulate(k * unroll);
   for (; k < rows.count; ++k) {
     prim::Gather next;

@@ -248,7 +248,8 @@ Time Engine::memory_traffic(int rank, const void* p, std::size_t bytes, Time t, 
   const double missing = g.l2_residency.touch(memory_.offset(p), bytes);
   Time done = g.l2.use(t, static_cast<double>(bytes), machine_.l2_gb_per_s);
   if (missing > 0) done = std::max(done, g.hbm.use(t, missing, machine_.hbm_gb_per_s));
-  if (latency_ns != nullptr) *latency_ns = missing > 0 ? machine_.hbm_latency_ns : machine_.l2_latency_ns;
+  const double share = bytes == 0 ? 0 : missing / static_cast<double>(bytes);
+  if (latency_ns != nullptr) *latency_ns = machine_.l2_latency_ns + share * (machine_.hbm_latency_ns - machine_.l2_latency_ns);
   return done;
 }
 

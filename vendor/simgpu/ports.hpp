@@ -21,8 +21,9 @@ class Pipe {
   Time busy_until_ = 0;
 };
 
-// Which pages of a rank's memory L2 still holds: each 4 KiB granule remembers the reading of a counter of granules brought in
-// since; it has been evicted once the counter ran on by the capacity. Granules seen again while young do not advance it.
+// How much of a rank's memory L2 still holds: each 4 KiB granule remembers the reading of a counter of granules brought in since.
+// It is whole until the counter ran on by half the capacity and gone after three halves, with a straight line between: sets fill
+// unevenly. Granules seen again while young do not advance the counter.
 class L2Residency {
  public:
   explicit L2Residency(double l2_bytes) : capacity_(static_cast<std::uint32_t>(l2_bytes / kGranule)) {}
@@ -32,20 +33,22 @@ class L2Residency {
     if (bytes == 0) return 0;
     const std::size_t first = offset / kGranule, last = (offset + bytes - 1) / kGranule;
     if (last >= stamp_.size()) stamp_.resize(last + last / 2 + 1, 0);
-    std::size_t missing = 0;
+    double missing = 0;
     for (std::size_t granule = first; granule <= last; ++granule) missing += touch_granule(granule);
-    return static_cast<double>(bytes) * static_cast<double>(missing) / static_cast<double>(last - first + 1);
+    return static_cast<double>(bytes) * missing / static_cast<double>(last - first + 1);
   }
 
  private:
   static constexpr std::size_t kGranule = 4096;
-  std::size_t touch_granule(std::size_t granule) {
+  // The share of the granule that was gone.
+  double touch_granule(std::size_t granule) {
     std::uint32_t& stamp = stamp_[granule];
     const std::uint32_t age = counter_ - stamp;
     if (stamp != 0 && age <= capacity_ / 16) return 0;
-    const bool missing = stamp == 0 || age > capacity_;
+    const double halves = 2.0 * age / capacity_;
+    const double missing = stamp == 0 ? 1 : std::clamp((halves - 1) / 2, 0.0, 1.0);
     stamp = ++counter_;
-    return missing ? 1 : 0;
+    return missing;
   }
 
   std::uint32_t capacity_, counter_ = 1;
