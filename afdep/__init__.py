@@ -28,6 +28,7 @@ from afdep.errors import (
     RoutingError,
     ShapeError,
 )
+from afdep.graph import Graph
 from afdep.layout import Layout
 from afdep.machine import Machine
 from afdep.shapes import ExchangeShape
@@ -50,6 +51,7 @@ __all__ = [
     "DeviceAssertion",
     "DigestError",
     "ExchangeShape",
+    "Graph",
     "IdTypeError",
     "KernelTime",
     "Layout",

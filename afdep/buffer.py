@@ -11,7 +11,7 @@ from afdep.errors import OrderError, ShapeError
 from afdep.group import Group
 from afdep.native import ReceivedStruct
 from afdep.reference import BF16
-from afdep.simulator import Allocation, view
+from afdep.simulator import view
 
 Array = NDArray[Any]
 
@@ -85,7 +85,8 @@ class Buffer:
         """Send every token once to each FFN rank that holds one of its experts.
 
         Args:
-            x: [T, H] BF16, or (x [T, H] float8_e4m3fn, scale words [T, words]); numpy or CPU torch.
+            x: [T, H] BF16, or (x [T, H] float8_e4m3fn, scale words [T, words]); numpy or CPU torch. This and the ids
+                and weights are read now, unless they are arrays of `World.empty`: these are read when they are sent.
             topk_idx: int32 or int64 [T, K]; -1 is no route.
             topk_weights: fp32 [T, K] or None.
             bucket: the token class every rank passes for this exchange; the capacity by default.
@@ -100,9 +101,7 @@ class Buffer:
         with self._group.refusing(self.rank):
             sent = inputs.outgoing(self._shape, x, topk_idx, topk_weights, bucket, num_tokens)
         self._tokens = sent.tokens
-        memory = [self._upload(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
-        addresses = [None if block is None else block.address for block in memory]
-        self._group.hold(memory)
+        addresses = [self._on_device(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
         self._simulator.native.source_dispatch(
             self._simulator.handle,
             self.rank,
@@ -136,7 +135,9 @@ class Buffer:
         block = self._simulator.allocate(self.rank, max(1, tokens * self._shape.hidden * 2))
         self._group.hold([block])
         self._simulator.native.source_collect(self._simulator.handle, self.rank, block.address)
-        return block.array((tokens, self._shape.hidden), BF16)
+        y = block.array((tokens, self._shape.hidden), BF16)
+        self._group.deliver(y)
+        return y
 
     def ffn_receive(self, bucket: int | None = None) -> Received:
         """Receive the rows of this rank's experts.
@@ -194,12 +195,17 @@ class Buffer:
                 "An exchange is source_dispatch and source_collect, or ffn_receive and ffn_reply, in turn.",
             )
 
-    def _upload(self, array: Array | None) -> Allocation | None:
+    def _on_device(self, array: Array | None) -> int | None:
+        """The address of an array in this rank's memory: its own, or that of a copy made now."""
         if array is None:
             return None
+        if array.size and self._group.owns(self.rank, array.ctypes.data):
+            self._group.hold([array])
+            return array.ctypes.data
         block = self._simulator.allocate(self.rank, max(1, array.nbytes))
         block.array(array.shape, array.dtype)[...] = array
-        return block
+        self._group.hold([block])
+        return block.address
 
     def _views(self, native: ReceivedStruct, bucket: int) -> Received:
         shape, ranks = self._shape, self._shape.layout.num_ranks

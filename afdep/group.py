@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, PeerRefusedError
 from afdep.shapes import ExchangeShape
@@ -23,6 +27,7 @@ class Group:
         self.simulator = simulator
         self.shape = shape
         self._held: list[object] = []
+        self._outputs: list[NDArray[Any]] = []
         self._ended_by: str | None = None
 
     def run(self) -> None:
@@ -33,9 +38,11 @@ class Group:
             self._raise_abort()
         except AfdepError as error:
             self._ended_by = error.problem
+            self._poison_outputs()
             raise
         finally:
             self._held.clear()
+            self._outputs.clear()
 
     @property
     def informed_ranks(self) -> list[int]:
@@ -45,6 +52,15 @@ class Group:
     def hold(self, memory: Sequence[object]) -> None:
         """Keep memory until the kernels that use it are done."""
         self._held.extend(memory)
+
+    def deliver(self, output: NDArray[Any]) -> None:
+        """Register what the next run fills: after a failure it holds NaN, and no result of an earlier one."""
+        self._outputs.append(output)
+
+    def captured(self) -> list[object]:
+        """The memory in use by what was enqueued since the last run, given up to the caller."""
+        held, self._held = self._held, []
+        return held
 
     def owns(self, rank: int, address: int) -> bool:
         """Whether the address is simulated memory of the rank."""
@@ -63,6 +79,10 @@ class Group:
         """Raise DeadBufferError after a failure."""
         if self._ended_by is not None:
             raise DeadBufferError(self._ended_by)
+
+    def _poison_outputs(self) -> None:
+        for output in self._outputs:
+            output.view(np.uint8)[...] = 0xFF
 
     def _raise_abort(self) -> None:
         aborts = [self.simulator.abort(rank) for rank in self.informed_ranks]

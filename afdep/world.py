@@ -1,17 +1,19 @@
 """The simulator's public face: a whole group of ranks in one process, on numpy arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from afdep import build, controls, native, proof, timing
 from afdep.arms import Arm
 from afdep.buffer import Buffer
 from afdep.dtypes import DISPATCH_DTYPES
 from afdep.errors import OrderError, ShapeError
+from afdep.graph import Graph
 from afdep.group import Group
 from afdep.layout import Layout
 from afdep.machine import Machine
@@ -125,6 +127,27 @@ class World:
             DeadBufferError: the group failed before.
         """
         self._group.run()
+
+    def empty(self, rank: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """A zeroed array in a rank's memory, read and written in place by what is enqueued and by graphs."""
+        block = self.simulator.allocate(rank, max(1, int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize))
+        return block.array(shape, dtype)
+
+    @contextmanager
+    def capture(self) -> Iterator[Graph]:
+        """Record the calls of the block instead of enqueueing them.
+
+        Yields:
+            The graph, to be replayed once the block has ended.
+        """
+        self._group.require_alive()
+        self._group.captured()
+        self._native.sim_begin_capture(self.simulator.handle)
+        graph = Graph(self._group)
+        try:
+            yield graph
+        finally:
+            graph.end_capture()
 
     @property
     def informed_ranks(self) -> list[int]:

@@ -79,6 +79,10 @@ void afdep_expert_transform(afdep_world* world, int32_t rank, void* out);
 /* Ranks that will not take part say so: peers' waits end and their hosts learn it. */
 void afdep_refuse(afdep_world* world, int32_t rank);
 
+/* Between the two, kernels are recorded instead of enqueued; the second returns the graph's number for replays. */
+void afdep_sim_begin_capture(afdep_world* world);
+int32_t afdep_sim_end_capture(afdep_world* world);
+void afdep_sim_replay(afdep_world* world, int32_t graph);
 /* Whether rows are copied from now on; control bytes always are, and the times do not change. */
 void afdep_sim_set_payload(afdep_world* world, int32_t payload);
 /* 0: everything enqueued is done; 1: a wait that nothing can end; 2: a memory fault (text in afdep_sim_fault). */

@@ -75,6 +75,9 @@ void afdep_source_collect(afdep_world* world, int32_t rank, void* y) { world->wo
 void afdep_expert_transform(afdep_world* world, int32_t rank, void* out) { world->world.transform(rank, out); }
 void afdep_refuse(afdep_world* world, int32_t rank) { world->world.refuse(rank); }
 
+void afdep_sim_begin_capture(afdep_world* world) { world->world.engine().begin_capture(); }
+int32_t afdep_sim_end_capture(afdep_world* world) { return world->world.engine().end_capture(); }
+void afdep_sim_replay(afdep_world* world, int32_t graph) { world->world.engine().replay(graph); }
 void afdep_sim_set_payload(afdep_world* world, int32_t payload) { world->world.engine().set_payload(payload != 0); }
 
 int32_t afdep_sim_run(afdep_world* world) {

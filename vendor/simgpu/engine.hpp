@@ -53,6 +53,10 @@ class Engine {
   void set_payload(bool payload) { options_.payload = payload; }
   Stream* make_stream(int rank);
   void enqueue(Stream* stream, Launch launch);
+  // From begin_capture() to end_capture() launches are recorded instead of enqueued; replay() enqueues them, as often as wanted.
+  void begin_capture() { capture_ = std::make_unique<Graph>(); }
+  int end_capture();
+  void replay(int graph);
   // Runs until nothing can happen any more. True when every kernel completed; otherwise blocked() lists the waits.
   bool run();
   std::vector<BlockedWait> blocked() const;
@@ -122,6 +126,8 @@ class Engine {
   std::vector<std::unique_ptr<Cta>> ctas_;
   std::vector<Cta*> free_ctas_;
   std::vector<KernelTime> trace_;
+  std::unique_ptr<Graph> capture_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
   Time now_ = 0;
   std::uint64_t sequence_ = 0;
   Fiber* ready_ = nullptr;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fiber.hpp"
@@ -49,6 +50,9 @@ struct Stream {
   Kernel* head = nullptr;
   Kernel* tail = nullptr;
 };
+
+// Launches of several streams as they were captured, arguments included: what a replay enqueues.
+using Graph = std::vector<std::pair<Stream*, Launch>>;
 
 struct Cta {
   static constexpr int kNamedBarriers = 16;

@@ -11,7 +11,20 @@ Stream* Engine::make_stream(int rank) {
   return streams_.back().get();
 }
 
+int Engine::end_capture() {
+  graphs_.push_back(std::move(capture_));
+  return static_cast<int>(graphs_.size()) - 1;
+}
+
+void Engine::replay(int graph) {
+  for (const auto& [stream, launch] : *graphs_[static_cast<std::size_t>(graph)]) enqueue(stream, launch);
+}
+
 void Engine::enqueue(Stream* stream, Launch launch) {
+  if (capture_ != nullptr) {
+    capture_->emplace_back(stream, std::move(launch));
+    return;
+  }
   Kernel* kernel;
   if (free_kernels_.empty()) {
     kernels_.push_back(std::make_unique<Kernel>());
