@@ -17,6 +17,7 @@ from typing import Any
 
 from harness import events
 from harness import plan as plans
+from harness.config import Row
 from harness.digests import harness_digest, source_digest
 from harness.identity import Identity
 from harness.job import Job
@@ -157,10 +158,7 @@ def _void_after_loading(session: Session, world: Any) -> str | None:
 def _measure(session: Session, world: Any, cell: Cell) -> None:
     """Prove the cell bit for bit, time it, and say so."""
     plan = session.plan
-    world.prove_loads(_loads(session, cell, plan.backend.proof_exchanges), cell.bucket, plan.exchange.seed)
-    timing = world.time_exchanges(
-        _loads(session, cell, plan.backend.num_exchanges), cell.bucket, collect=plan.exchange.collect
-    )
+    timing = prove_and_time(plan, plan.rows[session.seat.process.row], world, cell)
     roles = {rank: world.layout.role(rank) for rank in timing.per_rank_us}
     observed = session.observed | {"proofs_passed": plan.backend.proof_exchanges}
     records = session.seat.measured(cell, timing.per_rank_us, roles, **observed)
@@ -172,10 +170,16 @@ def _latency_us(records: Sequence[Record]) -> float:
     return max(record.latency_us for record in records if record.role == "attention" and record.latency_us is not None)
 
 
-def _loads(session: Session, cell: Cell, num_exchanges: int) -> list[Any]:
+def prove_and_time(plan: Plan, row: Row, world: Any, cell: Cell) -> Any:
+    """The Timing of a cell, once its exchanges are proved exact in the same world."""
+    world.prove_loads(_loads(plan, row, cell, plan.backend.proof_exchanges), cell.bucket, plan.exchange.seed)
+    loads = _loads(plan, row, cell, plan.backend.num_exchanges)
+    return world.time_exchanges(loads, cell.bucket, collect=plan.exchange.collect)
+
+
+def _loads(plan: Plan, row: Row, cell: Cell, num_exchanges: int) -> list[Any]:
     """Routes of each exchange; alike for every arm, pair and attempt of a cell, and other ones in each exchange."""
     afdep = importlib.import_module("afdep")
-    plan, row = session.plan, session.plan.rows[session.seat.process.row]
     layout = afdep.Layout.parse(row.layout)
 
     def ids(exchange: int, source: int) -> Any:
