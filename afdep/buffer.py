@@ -67,6 +67,7 @@ class Buffer:
         self.rank = rank
         self.role = group.shape.layout.role(rank)
         self._tokens: int | None = None
+        self._routes: Array | None = None
         self._received: Received | None = None
 
     @property
@@ -101,7 +102,9 @@ class Buffer:
         with self._group.refusing(self.rank):
             sent = inputs.outgoing(self._shape, x, topk_idx, topk_weights, bucket, num_tokens)
         self._tokens = sent.tokens
-        addresses = [self._on_device(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
+        memory = [self._on_device(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
+        self._routes = memory[2]
+        addresses = [None if array is None else array.ctypes.data for array in memory]
         self._simulator.native.source_dispatch(
             self._simulator.handle,
             self.rank,
@@ -133,7 +136,8 @@ class Buffer:
         tokens = self._tokens or 0
         self._tokens = None
         block = self._simulator.allocate(self.rank, max(1, tokens * self._shape.hidden * 2))
-        self._group.hold([block])
+        self._group.hold([block, self._routes])  # the sum follows the routes
+        self._routes = None
         self._simulator.native.source_collect(self._simulator.handle, self.rank, block.address)
         y = block.array((tokens, self._shape.hidden), BF16)
         self._group.deliver(y)
@@ -195,17 +199,17 @@ class Buffer:
                 "An exchange is source_dispatch and source_collect, or ffn_receive and ffn_reply, in turn.",
             )
 
-    def _on_device(self, array: Array | None) -> int | None:
-        """The address of an array in this rank's memory: its own, or that of a copy made now."""
+    def _on_device(self, array: Array | None) -> Array | None:
+        """An array in this rank's memory, held for the next run: itself, or a copy made now."""
         if array is None:
             return None
-        if array.size and self._group.owns(self.rank, array.ctypes.data):
-            self._group.hold([array])
-            return array.ctypes.data
-        block = self._simulator.allocate(self.rank, max(1, array.nbytes))
-        block.array(array.shape, array.dtype)[...] = array
-        self._group.hold([block])
-        return block.address
+        if array.size == 0 or not self._group.owns(self.rank, array.ctypes.data):
+            block = self._simulator.allocate(self.rank, max(1, array.nbytes))
+            copy = block.array(array.shape, array.dtype)
+            copy[...] = array
+            array = copy
+        self._group.hold([array])
+        return array
 
     def _views(self, native: ReceivedStruct, bucket: int) -> Received:
         shape, ranks = self._shape, self._shape.layout.num_ranks
