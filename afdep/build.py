@@ -19,6 +19,7 @@ _UNITS = (
     "afdep/csrc/sim_world.cpp",
     "vendor/simgpu/engine.cpp",
     "vendor/simgpu/launch.cpp",
+    "vendor/simgpu/late_stores.cpp",
     "vendor/simgpu/fiber.cpp",
 )
 # -ffp-contract=off: a fused multiply-add would round once where the kernels round twice.

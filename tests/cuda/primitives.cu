@@ -161,6 +161,8 @@ PRIM_FN void costs(const Probe& p) {
   prim::charge_load(p.rows, kBulkBytes);
   prim::charge_store(p.rows, kBulkBytes);
   prim::charge_accumulate(1);
+  prim::charge_packed_add(1);
+  prim::expect(true, "a probe");
   expect(p, kNumbers, prim::payload());
 }
 

@@ -121,6 +121,39 @@ PLANTS = (
         budget=300,
     ),
     Plant(
+        "a reduced row is stored without a proxy fence",
+        "m2n",
+        ((COMBINE, "  prim::fence_proxy_async();\n  prim::sync_warp();\n  prim::elect", "  prim::sync_warp();\n  prim::elect"),),
+        budget=20,
+    ),
+    Plant(
+        "a record's metadata is sent without a proxy fence",
+        "afdep",
+        ((DISPATCH, "  prim::fence_proxy_async();\n  prim::sync_warp();\n", "  prim::sync_warp();\n"),),
+        budget=20,
+        ends_in="AfdepError",
+    ),
+    Plant(
+        "the copy epilogue does not wait for the dispatch",
+        "afdep",
+        (("vendor/elastic/copy_epilogue.cuh", "  prim::wait_for_predecessor();\n", ""),),
+        budget=50,
+        ends_in="AfdepError",
+    ),
+    Plant(
+        "a barrier signal is a store instead of an addition",
+        "m2n",
+        (
+            (
+                "vendor/elastic/barrier.cuh",
+                "prim::add_release_sys(peer_word<int>(e, peer, signal), up ? 1 : -1)",
+                "prim::store_relaxed_sys(peer_word<int>(e, peer, signal), up ? e.num_ranks : 0)",
+            ),
+        ),
+        budget=100,
+        ends_in="AfdepError",
+    ),
+    Plant(
         "a receiver expects one arrival too many",
         "afdep",
         (

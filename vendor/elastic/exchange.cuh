@@ -53,6 +53,7 @@ PRIM_FN T* own_word(const Exchange& e, std::int64_t offset) {
 }
 template <class T>
 PRIM_FN prim::Remote<T> peer_word(const Exchange& e, int peer, std::int64_t offset) {
+  prim::expect(peer >= 0 && peer < e.num_ranks, "a peer that is no rank of the group");
   return prim::Remote<T>(reinterpret_cast<T*>(e.windows[peer] + offset));
 }
 PRIM_FN prim::Guard guard(const Exchange& e) { return {own_word<std::uint64_t>(e, WorkspaceLayout::kAbort)}; }

@@ -16,7 +16,10 @@ Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
 }
 
 Engine::~Engine() {
-  for (auto& cta : ctas_) munmap(cta->shared, static_cast<std::size_t>(machine_.shared_bytes_per_sm));
+  for (auto& cta : ctas_) {
+    munmap(cta->shared, static_cast<std::size_t>(machine_.shared_bytes_per_sm));
+    delete[] cta->async_view;
+  }
 }
 
 void Engine::push(Time t, std::uintptr_t subject) {
@@ -130,18 +133,17 @@ void Engine::abandon() {
   for (auto& stream : streams_) stream->head = stream->tail = nullptr;
 }
 
-void Engine::fail(const std::string& what) {
-  if (!fault_.empty()) return;
+void Engine::stop(const std::string& what) {
   const Cta* cta = current->cta;
   fault_ = what + " (rank " + std::to_string(rank()) + ", kernel " + cta->kernel->launch.name + ", CTA " +
            std::to_string(cta->index) + ", warp " + std::to_string(current->warp) + ")";
+  block();  // never resumed: pick() returns null once there is a fault
 }
 
 void Engine::check(const void* p, std::size_t bytes, const char* what) {
   if (memory_.contains(p, bytes)) return;
-  fail(std::string(what) + ": " + std::to_string(bytes) + " bytes at offset " + std::to_string(memory_.offset(p)) +
+  stop(std::string(what) + ": " + std::to_string(bytes) + " bytes at offset " + std::to_string(memory_.offset(p)) +
        " of rank " + std::to_string(memory_.owner(p)) + " lie outside every live block");
-  block();  // never resumed: pick() returns null once there is a fault
 }
 
 void Engine::watch(const void* word, int bytes, bool (*satisfied)(void*), void* context, const Wait& wait) {
@@ -200,6 +202,8 @@ void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
   }
   const Time t = barrier.clock + cost, horizon = barrier.horizon;
   Fiber* chain = barrier.first;
+  land_stores(*fiber);
+  for (Fiber* f = chain; f != nullptr; f = f->next) land_stores(*f);
   for (Fiber* f = chain; f != nullptr; f = f->next) f->clock = t, f->horizon = horizon;
   fiber->clock = t;
   fiber->horizon = horizon;

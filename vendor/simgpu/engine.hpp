@@ -77,7 +77,11 @@ class Engine {
   void arrive_and_wait(Barrier& barrier, int expected, Time cost);
   void grid_dependency_wait();
   void trigger_dependents();
-  void fail(const std::string& what);       // records the fault and stops the run
+  // Hunt: a plain store of up to 8 bytes lands late, at the latest at the fiber's next barrier or fence or its kernel's end.
+  void store_late(void* p, std::uint64_t bits, std::uint32_t bytes);
+  void land_stores(Fiber& fiber);                                   // all of them, now
+  void land_stores_at(Fiber& fiber, const void* p);                 // those to this address: a thread sees its own stores
+  void stop(const std::string& what);       // records the fault; nothing runs any more
   void check(const void* p, std::size_t bytes, const char* what);
 
   // ---- time and transport

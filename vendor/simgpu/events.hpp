@@ -16,6 +16,7 @@ struct Action {
   void (*run)(Engine&, Action&) = nullptr;
   void* target = nullptr;
   void* source = nullptr;
+  void* view = nullptr;
   std::uint64_t value = 0;
   std::uint32_t bytes = 0;
   Time when = 0;

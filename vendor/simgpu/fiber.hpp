@@ -20,6 +20,7 @@ extern "C" void simgpu_switch(void** save, void* load);
 
 namespace simgpu {
 
+struct Action;
 struct Cta;
 
 // What a blocked fiber waits for; the deadlock report prints it.
@@ -53,6 +54,8 @@ struct Fiber {
   void* context = nullptr;
   Wait wait;
   Fiber* next_watcher = nullptr;
+
+  std::vector<Action*> late_stores;  // hunt: plain stores of this fiber that have not landed
 
   static constexpr int kMaxGroups = 8;
   BulkGroup open, groups[kMaxGroups];

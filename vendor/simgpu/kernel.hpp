@@ -61,6 +61,7 @@ struct Cta {
   bool triggered = false;
   Time start = 0, end = 0;
   char* shared = nullptr;
+  char* async_view = nullptr;  // hunt: shared memory as bulk copies see it, that is, as of the last proxy fence
   std::vector<Fiber> fibers;
   Barrier barriers[kNamedBarriers];
   std::vector<Barrier> warp_barriers;      // thread fibers only

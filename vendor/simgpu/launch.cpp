@@ -103,6 +103,7 @@ Cta* Engine::take_cta(const Launch& launch) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (shared == MAP_FAILED) throw std::bad_alloc();
     ctas_.back()->shared = static_cast<char*>(shared);
+    if (adversary_.active()) ctas_.back()->async_view = new char[static_cast<std::size_t>(machine_.shared_bytes_per_sm)];
     free_ctas_.push_back(ctas_.back().get());
   }
   Cta* cta = free_ctas_.back();
@@ -130,8 +131,11 @@ void Engine::start_cta(Kernel* kernel, int index, int sm) {
   cta->warp_barriers.assign(static_cast<std::size_t>(launch.threads / 32), Barrier{});
   cta->exchange.assign(static_cast<std::size_t>(launch.threads), 0);
 #endif
-  if (adversary_.active()) std::memset(cta->shared, 0xA5, static_cast<std::size_t>(launch.shared_bytes));
-  if (launch.waits_first && !kernel->previous_complete)
+  if (adversary_.active()) {
+    std::memset(cta->shared, 0xA5, static_cast<std::size_t>(launch.shared_bytes));
+    std::memset(cta->async_view, 0x5A, static_cast<std::size_t>(launch.shared_bytes));
+  }
+  if (launch.waits_first && !kernel->previous_complete && !adversary_.active())  // when hunting, nobody is taken at their word
     kernel->previous->dependents_deferred.push_back(cta);
   else
     start_fibers(cta);

@@ -26,8 +26,14 @@ inline void loaded(Engine& e, Action& a) {
   barrier->bytes -= static_cast<std::int32_t>(a.bytes);
   advance(e, barrier, a.when);
 }
+// Where a bulk copy finds or leaves this CTA's shared memory when hunting.
+inline char* async_view(const void* shared) {
+  const simgpu::Cta& c = *self().cta;
+  return c.async_view + (static_cast<const char*>(shared) - c.shared);
+}
 inline void load_lands(Engine& e, Action& a) {
   e.copy(a.target, a.source, a.bytes);
+  e.copy(a.view, a.source, a.bytes);
   loaded(e, a);
 }
 inline void store_lands(Engine& e, Action& a) {
@@ -74,8 +80,13 @@ inline void mbarrier_wait(Mbarrier* barrier, std::uint32_t parity) {
   charge(cost().shared_ns);
 }
 
-// Orders this thread's earlier generic accesses to shared memory before later bulk copies.
-inline void fence_proxy_async() { charge(cost().shared_ns); }
+// Orders this thread's earlier generic accesses to shared memory before later bulk copies. When hunting, bulk copies see generic
+// writes only as of the CTA's latest fence.
+inline void fence_proxy_async() {
+  charge(cost().shared_ns);
+  const simgpu::Cta& c = *self().cta;
+  if (engine->adversary().active()) std::memcpy(c.async_view, c.shared, static_cast<std::size_t>(c.kernel->launch.shared_bytes));
+}
 
 // Global (own rank) to shared; completes on the mbarrier.
 inline void bulk_load(void* to, const void* from, int bytes, Mbarrier* barrier) {
@@ -94,6 +105,7 @@ inline void bulk_load(void* to, const void* from, int bytes, Mbarrier* barrier) 
   action->source = const_cast<void*>(from);
   action->bytes = static_cast<std::uint32_t>(bytes);
   action->value = reinterpret_cast<std::uint64_t>(barrier);
+  if (late) action->view = detail::async_view(to);
   if (!late) engine->copy(to, from, static_cast<std::size_t>(bytes));
 }
 
@@ -120,7 +132,7 @@ inline void bulk_store(Remote<char> to, const void* from, int bytes) {
     landed = std::max(landed, read);
     Action* action = engine->act(read, detail::store_reads);
     action->target = to.address();
-    action->source = const_cast<void*>(from);
+    action->source = detail::async_view(from);
     action->bytes = static_cast<std::uint32_t>(bytes);
     action->value = static_cast<std::uint64_t>(landed);
   } else {

@@ -70,16 +70,38 @@ inline void charge_accumulate(int vectors) { charge(vectors * cost().accumulate_
 inline void charge_packed_add(int vectors) { charge(vectors * cost().accumulate_ns / 4); }
 inline bool payload() { return engine->options().payload; }
 
+// What must hold for the next access to make sense; a kernel that breaks it has left its memory.
+inline void expect(bool holds, const char* what) {
+  if (!holds) engine->stop(what);
+}
+
 // ---- plain memory of the own rank
+namespace detail {
+
+inline void see_own_stores(const void* p) {
+  if (!self().late_stores.empty()) engine->land_stores_at(self(), p);
+}
+
+}  // namespace detail
 template <class T>
 inline T load(const T* p) {
   charge(cost().l2_latency_ns);
+  engine->check(p, sizeof(T), "load");
+  detail::see_own_stores(p);
   return *p;
 }
 template <class T>
 inline void store(T* p, T v) {
   charge(cost().store_ns);
   engine->check(p, sizeof(T), "store");
+  if constexpr (sizeof(T) <= 8) {
+    if (engine->adversary().active()) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, &v, sizeof(T));
+      engine->store_late(p, bits, sizeof(T));
+      return;
+    }
+  }
   Fiber& fiber = self();
   fiber.horizon = std::max(fiber.horizon, fiber.clock + from_ns(cost().l2_latency_ns));
   *p = v;
@@ -166,6 +188,7 @@ template <class T>
 inline T fetch_add_gpu(T* word, T v) {
   engine->check(word, sizeof(T), "atomic");
   engine->sync();
+  detail::see_own_stores(word);
   const T old = *word;
   *word = static_cast<T>(old + v);
   engine->notify(word, self().clock + from_ns(cost().l2_latency_ns));
@@ -181,6 +204,7 @@ template <class T>
 inline void add_gpu(T* word, T v) {
   engine->check(word, sizeof(T), "atomic");
   engine->sync();
+  detail::see_own_stores(word);
   *word = static_cast<T>(*word + v);
   charge(cost().store_ns);
   engine->notify(word, self().clock + from_ns(cost().atomic_ns));
@@ -189,6 +213,7 @@ template <class T>
 inline T load_acquire_sys(const T* word) {
   engine->sync();
   charge(cost().acquire_ns);
+  detail::see_own_stores(word);
   return *static_cast<const volatile T*>(word);
 }
 
@@ -215,6 +240,7 @@ inline bool wait_word(const Guard& guard, const T* word, Predicate predicate, co
   engine->check(word, sizeof(T), "wait");
   Watched<T, Predicate> watched{word, &predicate};
   engine->sync();
+  see_own_stores(word);
   while (!watched.satisfied(&watched)) {
     if (aborted(guard)) return false;
     engine->watch(word, sizeof(T), &watched.satisfied, &watched, wait);
