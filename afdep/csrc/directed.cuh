@@ -11,7 +11,10 @@
 //      awaited every CTA of s's dispatch kernel N+1. By 1 that kernel started after s's reduce epilogue N, the last reader of
 //      replies N, had completed.
 //   4. Count words of s at f: f clears them in dispatch kernel N, s writes them in dispatch kernel N+1; ordered as in 2.
-//   5. Arrival counters only grow, and the receiver compares with its own round: nothing is reset.
+//   5. With AFDEP_UNION_NOTIFY ranks of one role exchange counts too, and nothing orders f's dispatch kernel N+1 behind another FFN
+//      rank g's dispatch kernel N: f's counts N+1 may reach g before g has taken f's counts N. They go to the other of two copies.
+//      Two suffice: f's dispatch kernel N+1 cannot end before the sources', which by 2 follow g's combine kernel N.
+//   6. Arrival counters only grow, and the receiver compares with its own round: nothing is reset.
 // Two ranks of one role never write each other's memory, and a symmetric world has no such order: there every rank writes every
 // inbox in both phases. The premise of 1 is load-bearing: a main kernel with programmatic launch breaks 2 and 3.
 #pragma once
@@ -101,6 +104,16 @@ struct Directed {
     if (prim::broadcast(before, 0) != prim::num_ctas() - 1) return;
     directed_detail::clear_slots(e);
     prim::elect([&] { prim::store(finished, 0); });
+  }
+  static PRIM_FN int count_copy(const Exchange& e) {
+    if (!has(e, kUnionNotify)) return 0;
+    return static_cast<int>(prim::load(elastic::own_word<std::uint64_t>(e, WorkspaceLayout::kCountRound)) & 1);
+  }
+  // Warp 0 of CTA 0, once all notify warps have read the round.
+  static PRIM_FN void counts_done(const Exchange& e) {
+    if (!has(e, kUnionNotify)) return;
+    auto* round = elastic::own_word<std::uint64_t>(e, WorkspaceLayout::kCountRound);
+    prim::elect([&] { prim::store(round, prim::load(round) + 1); });
   }
   static PRIM_FN RankRange count_receivers(const Exchange& e) {
     if (has(e, kUnionNotify)) return elastic::Symmetric::count_receivers(e);

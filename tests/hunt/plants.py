@@ -123,7 +123,13 @@ PLANTS = (
     Plant(
         "a reduced row is stored without a proxy fence",
         "m2n",
-        ((COMBINE, "  prim::fence_proxy_async();\n  prim::sync_warp();\n  prim::elect", "  prim::sync_warp();\n  prim::elect"),),
+        (
+            (
+                COMBINE,
+                "  prim::fence_proxy_async();\n  prim::sync_warp();\n  prim::elect",
+                "  prim::sync_warp();\n  prim::elect",
+            ),
+        ),
         budget=20,
     ),
     Plant(
@@ -152,6 +158,13 @@ PLANTS = (
         ),
         budget=100,
         ends_in="AfdepError",
+    ),
+    Plant(
+        "counts among ranks of one role have one copy only",
+        "afdep[AFDEP_UNION_NOTIFY=1]",
+        ((DIRECTED, "    if (!has(e, kUnionNotify)) return 0;\n", "    return 0;\n"),),
+        budget=60,
+        ends_in="DeadlockError",
     ),
     Plant(
         "a receiver expects one arrival too many",

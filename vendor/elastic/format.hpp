@@ -47,6 +47,7 @@ struct WorkspaceLayout {
   static constexpr std::int64_t kError = 32;            // ErrorRecord
   static constexpr std::int64_t kFinishedCtas = 96;     // s32, own rank
   static constexpr std::int64_t kRounds = 104;          // u64 a phase: exchanges this rank has received
+  static constexpr std::int64_t kCountRound = 120;      // u64: count exchanges done, where counts alternate between two copies
   static constexpr std::int64_t kArrivals = 128;        // u64 [phase][rank]: arrivals of each sender
 
   ELASTIC_HOST_DEVICE constexpr std::int64_t arrival(int phase, int sender) const {
@@ -56,11 +57,11 @@ struct WorkspaceLayout {
   ELASTIC_HOST_DEVICE constexpr std::int64_t slots() const { return round_up(arrival(2, 0), 128); }
   // s64 [ranks + experts]: high 32 bits arrivals of this rank's CTAs, low 32 bits the sum of their counts
   ELASTIC_HOST_DEVICE constexpr std::int64_t reduction() const { return round_up(slots() + num_ranks * 4, 128); }
-  // s64 [source][1 + experts a rank]: -(count) - 1, zero while it has not arrived
-  ELASTIC_HOST_DEVICE constexpr std::int64_t counts() const { return reduction() + (num_ranks + num_experts) * 8; }
-  ELASTIC_HOST_DEVICE constexpr std::int64_t bytes() const {
-    return round_up(counts() + (num_ranks + num_experts) * 8, std::int64_t{2} << 20);
+  // s64 [copy][source][1 + experts a rank]: -(count) - 1, zero while it has not arrived
+  ELASTIC_HOST_DEVICE constexpr std::int64_t counts(int copy) const {
+    return reduction() + (1 + copy) * static_cast<std::int64_t>(num_ranks + num_experts) * 8;
   }
+  ELASTIC_HOST_DEVICE constexpr std::int64_t bytes() const { return round_up(counts(2), std::int64_t{2} << 20); }
 };
 
 // What a rank that gives up leaves behind.

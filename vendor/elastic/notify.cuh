@@ -17,8 +17,8 @@ constexpr std::int64_t kCtaArrival = std::int64_t{1} << 32;
 
 PRIM_FN std::int64_t* reduction_word(const Exchange& e, int i) { return own_word<std::int64_t>(e, workspace(e).reduction()) + i; }
 // Word 0 of a source holds tokens, word 1 + i rows of local expert i.
-PRIM_FN std::int64_t count_word(const Exchange& e, int source, int word) {
-  return workspace(e).counts() + (static_cast<std::int64_t>(source) * (1 + e.experts_per_rank) + word) * 8;
+PRIM_FN std::int64_t count_word(const Exchange& e, int copy, int source, int word) {
+  return workspace(e).counts(copy) + (static_cast<std::int64_t>(source) * (1 + e.experts_per_rank) + word) * 8;
 }
 // Zero means "not yet", so a count travels as -(count) - 1.
 PRIM_FN std::int64_t encode(std::int64_t count) { return -count - 1; }
@@ -73,7 +73,7 @@ PRIM_FN void count_tokens(const Exchange& e, const RankRange& receivers) {
 }
 
 // CTA 0: takes each sum once every CTA has added to it, clears the word for the next exchange, and tells its owner.
-PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers) {
+PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int copy) {
   for_notify(e.num_ranks + e.num_experts, [&](int i) {
     if (!counted(e, receivers, i)) return;
     std::int64_t* word = reduction_word(e, i);
@@ -85,13 +85,13 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers) {
     prim::store(word, std::int64_t{0});
     const int owner = i < e.num_ranks ? i : (i - e.num_ranks) / e.experts_per_rank;
     const int index = i < e.num_ranks ? 0 : 1 + (i - e.num_ranks) % e.experts_per_rank;
-    prim::store_relaxed_sys(peer_word<std::int64_t>(e, owner, count_word(e, e.rank, index)), encode(count));
+    prim::store_relaxed_sys(peer_word<std::int64_t>(e, owner, count_word(e, copy, e.rank, index)), encode(count));
   });
 }
 
-// One count from `source`; cleared at once: it is written again only in the next exchange.
-PRIM_FN int take_count(const Exchange& e, int source, int index) {
-  auto* word = own_word<std::int64_t>(e, count_word(e, source, index));
+// One count from `source`; cleared at once: this copy is written again only after this rank's next message to its writer.
+PRIM_FN int take_count(const Exchange& e, int copy, int source, int index) {
+  auto* word = own_word<std::int64_t>(e, count_word(e, copy, source, index));
   std::int64_t count = 0;
   const auto arrived = [&](std::int64_t seen) { return count = seen, seen != 0; };
   if (!prim::wait_until(guard(e), word, arrived, {"dispatch counts", source, 0})) return 0;
@@ -115,16 +115,16 @@ PRIM_FN int prefix_sum(int n, Value&& value, Write&& write) {
 }
 
 // CTA 0: awaits the senders' counts and writes the prefix sums that the next kernels allocate from.
-PRIM_FN void receive_counts(const Exchange& e, const RankRange& senders) {
+PRIM_FN void receive_counts(const Exchange& e, const RankRange& senders, int copy) {
   int* rank_counts = prim::shared<int>(0);
   int* expert_counts = rank_counts + e.num_ranks;
   sync_notify();
   for_notify(e.num_ranks, [&](int source) {
-    rank_counts[source] = source >= senders.first && source < senders.last ? take_count(e, source, 0) : 0;
+    rank_counts[source] = source >= senders.first && source < senders.last ? take_count(e, copy, source, 0) : 0;
   });
   for_notify(e.experts_per_rank, [&](int expert) {
     int rows = 0;
-    for (int source = senders.first; source < senders.last; ++source) rows += take_count(e, source, 1 + expert);
+    for (int source = senders.first; source < senders.last; ++source) rows += take_count(e, copy, source, 1 + expert);
     expert_counts[expert] = rows;
     prim::store(e.expert_counts + expert, rows);
   });
@@ -152,8 +152,10 @@ PRIM_FN void notify(const Exchange& e) {
   const RankRange receivers = Protocol::count_receivers(e), senders = Protocol::count_senders(e);
   if (receivers.first < receivers.last) count_tokens(e, receivers);
   if (prim::cta() != 0) return;
-  if (receivers.first < receivers.last) publish_counts(e, receivers);
-  receive_counts(e, senders);
+  const int copy = Protocol::count_copy(e);
+  if (receivers.first < receivers.last) publish_counts(e, receivers, copy);
+  receive_counts(e, senders, copy);
+  if (prim::warp() == 0) Protocol::counts_done(e);
 }
 
 }  // namespace elastic

@@ -33,6 +33,9 @@ struct Symmetric {
     prim::for_strided(prim::warp(), prim::num_warps(), e.num_ranks,
                       [&](int peer) { prim::store(own_word<int>(e, workspace(e).slots()) + peer, 0); });
   }
+  // Which copy of the count words this exchange uses. One is enough: the entry barrier keeps the next exchange's counts away.
+  static PRIM_FN int count_copy(const Exchange&) { return 0; }
+  static PRIM_FN void counts_done(const Exchange&) {}
   // Whom this rank tells its counts, and whose counts it awaits.
   static PRIM_FN RankRange count_receivers(const Exchange& e) { return {0, e.num_ranks}; }
   static PRIM_FN RankRange count_senders(const Exchange& e) { return {0, e.num_ranks}; }
