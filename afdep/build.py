@@ -32,13 +32,13 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "afdep-comm"
 
 
-def build(fiber: Fiber = "warp", tree: Path = TREE, optimize: str = "-O3", folder: Path | None = None) -> Path:
+def build(fiber: Fiber = "warp", tree: Path = TREE, flags: tuple[str, ...] = ("-O3",), folder: Path | None = None) -> Path:
     """The simulator's shared library of a tree, built if the cache does not have it.
 
     Args:
         fiber: "warp" for one fiber a warp, "thread" for one a thread (slower; sees a missing warp barrier).
         tree: the tree whose sources are built.
-        optimize: the compiler's optimisation flag.
+        flags: the compiler's optimisation and instrumentation.
         folder: the cache, by default `cache_folder()`.
 
     Several processes may build at once: each compiles into a file of its own and renames it into place.
@@ -47,7 +47,7 @@ def build(fiber: Fiber = "warp", tree: Path = TREE, optimize: str = "-O3", folde
         BuildError: no compiler, or the compiler's first error.
     """
     digest = native_digest(tree)
-    command = [_compiler(), *_FLAGS, optimize, f'-DAFDEP_NATIVE_DIGEST="{digest}"']
+    command = [_compiler(), *_FLAGS, *flags, f'-DAFDEP_NATIVE_DIGEST="{digest}"']
     if fiber == "thread":
         command.append("-DSIMGPU_THREAD_FIBERS")
     key = hashlib.sha256("\0".join([_compiler_version(command[0]), *command]).encode()).hexdigest()[:16]

@@ -215,4 +215,4 @@ def build_with(plant: Plant, folder: Path) -> Path:
         text = (tree / file).read_text(encoding="utf-8")
         assert text.count(shipped) == 1, f"{plant.name}: expected the shipped text once in {file}"
         (tree / file).write_text(text.replace(shipped, planted), encoding="utf-8")
-    return build(plant.fiber, tree=tree, optimize="-O1")
+    return build(plant.fiber, tree=tree, flags=("-O1",))

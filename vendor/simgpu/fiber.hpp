@@ -10,6 +10,10 @@
 
 #include "clock.hpp"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #ifdef SIMGPU_THREAD_FIBERS
 #define SIMGPU_LANE_FIBERS 32
 #else
@@ -74,7 +78,10 @@ class StackPool {
     madvise(p, kStackBytes * kMaxStacks, MADV_NOHUGEPAGE);
     base_ = static_cast<char*>(p);
   }
-  ~StackPool() { munmap(base_, kStackBytes * kMaxStacks); }
+  ~StackPool() {
+    for (int stack = 0; stack < next_; ++stack) forget(stack);
+    munmap(base_, kStackBytes * kMaxStacks);
+  }
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 
@@ -92,11 +99,19 @@ class StackPool {
     fiber.stack_pointer = slot;
   }
   void release(Fiber& fiber) {
+    forget(fiber.stack);
     free_.push_back(fiber.stack);
     fiber.stack = -1;
   }
 
  private:
+  // A fiber that was dropped leaves its frames' red zones behind.
+  void forget([[maybe_unused]] int stack) {
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(base_ + static_cast<std::size_t>(stack) * kStackBytes, kStackBytes);
+#endif
+  }
+
   char* base_ = nullptr;
   std::vector<int> free_;
   int next_ = 0;
