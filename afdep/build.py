@@ -32,7 +32,9 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "afdep-comm"
 
 
-def build(fiber: Fiber = "warp", tree: Path = TREE, flags: tuple[str, ...] = ("-O3",), folder: Path | None = None) -> Path:
+def build(
+    fiber: Fiber = "warp", tree: Path = TREE, flags: tuple[str, ...] = ("-O3",), folder: Path | None = None
+) -> Path:
     """The simulator's shared library of a tree, built if the cache does not have it.
 
     Args:

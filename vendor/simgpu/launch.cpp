@@ -159,6 +159,11 @@ void Engine::start_fibers(Cta* cta) {
 
 void Engine::finish_cta(Cta* cta) {
   Kernel* kernel = cta->kernel;
+  for (Fiber& fiber : cta->fibers) {  // a store that lands at this very time must not find its fiber in the next kernel
+    if (fiber.late_stores.empty()) continue;
+    fiber.clock = std::max(fiber.clock, now_);
+    land_stores(fiber);
+  }
   Sm& slot = gpu(kernel->stream->rank).sms[static_cast<std::size_t>(cta->sm)];
   slot.threads -= kernel->launch.threads;
   slot.shared_bytes -= kernel->launch.shared_bytes;
