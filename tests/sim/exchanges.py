@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,29 @@ from afdep.reference import Sent
 
 ARMS = ("m2n", "afdep")
 EXPERTS_PER_RANK = 6
+MACHINE = "h100-nvlink"
 
 Array = np.ndarray[Any, Any]
 
 
 def make_world(layout: str = "2A2F", **changes: Any) -> World:
-    """A World of a shape so small that an exchange takes milliseconds."""
+    """A World of a shape so small that an exchange takes milliseconds, on so few SMs that warps take several tokens."""
     experts = EXPERTS_PER_RANK * Layout.parse(layout).ffn_ranks
-    shape = {"hidden": 64, "num_experts": experts, "top_k": 4, "capacity": 16, "transport_sms": 3}
+    shape = {
+        "hidden": 64,
+        "num_experts": experts,
+        "top_k": 4,
+        "capacity": 16,
+        "transport_sms": 3,
+        "machine": changed_machine(sm_count=8),
+    }
     return World(layout, **(shape | changes))
 
 
-def small_machine(**values: float) -> Machine:
+@cache
+def changed_machine(**values: float) -> Machine:
     """The H100 with some constants changed."""
-    machine = Machine.load("h100-nvlink")
+    machine = Machine.load(MACHINE)
     table = tuple(replace(constant, value=values.get(constant.name, constant.value)) for constant in machine.table)
     return Machine("changed", table)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from afdep import Load, MismatchError, controls, reference, routing
 from afdep.reference import BF16
-from tests.sim.exchanges import ARMS, exchange, full, make_routes, make_world
+from tests.sim.exchanges import ARMS, MACHINE, exchange, full, make_routes, make_world
 
 LAYOUTS = ["1A1F", "2A1F", "5A1F", "2A2F", "4A2F", "3A1F", "1A3F", "3A5F"]
 ALL_CONTROLS = ",".join(f"{name}=1" for name in controls.NAMES)
@@ -23,6 +23,13 @@ def test_every_byte_is_exact(layout, arm, tokens):
     world = make_world(layout, arm=arm)
     counts = [tokens] * world.layout.attention_ranks
     world.prove(counts, make_routes(world, counts, seed=tokens), 16, tokens)
+
+
+@by_arm
+def test_a_machine_of_full_size_is_exact(arm):
+    world = make_world("3A1F", arm=arm, machine=MACHINE, transport_sms=24)
+    loads = [Load(make_routes(world, full(world), seed=seed)) for seed in range(3)]
+    world.prove_loads(loads, 16, 12)
 
 
 def test_the_frozen_arm_of_the_main_table_is_exact():
@@ -109,7 +116,7 @@ def test_padding_rows_are_zero(arm, alignment):
 @by_arm
 @pytest.mark.parametrize("sms", [1, 2, 7, 23, 24, 64, 132])
 def test_any_number_of_transport_sms_is_exact(arm, sms):
-    world = make_world("2A2F", arm=arm, capacity=96, transport_sms=sms)
+    world = make_world("2A2F", arm=arm, capacity=96, transport_sms=sms, machine=MACHINE)
     world.prove(full(world), make_routes(world, full(world)), 96, 9)
 
 

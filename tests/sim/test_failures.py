@@ -15,7 +15,9 @@ from afdep import (
     ShapeError,
     reference,
 )
-from tests.sim.exchanges import ARMS, full, make_routes, make_world, send, small_machine
+from tests.sim.exchanges import ARMS, MACHINE, changed_machine, full, make_routes, make_world, send
+
+EIGHT_SMS = changed_machine(sm_count=8)
 
 by_arm = pytest.mark.parametrize("arm", ARMS)
 INVALID = {
@@ -252,13 +254,13 @@ def test_a_number_of_transport_sms_that_no_machine_has_is_refused(sms):
 
 def test_more_transport_sms_than_the_machine_has_are_refused():
     with pytest.raises(ShapeError, match="transport_sms is 5, the machine has 4 SMs"):
-        make_world(transport_sms=5, machine=small_machine(sm_count=4))
+        make_world(transport_sms=5, machine=changed_machine(sm_count=4))
 
 
 @by_arm
 @pytest.mark.parametrize(("hidden", "reason"), [(2048, "a record does not fit"), (1024, "one record do not fit")])
 def test_a_record_that_fits_no_shared_memory_is_refused(arm, hidden, reason):
-    machine = small_machine(shared_bytes_per_cta=2560)
+    machine = changed_machine(shared_bytes_per_cta=2560)
     with pytest.raises(ShapeError, match=f"{reason}.*shared memory"):
         make_world(arm=arm, hidden=hidden, machine=machine, num_experts=768, top_k=2)
 
@@ -266,7 +268,7 @@ def test_a_record_that_fits_no_shared_memory_is_refused(arm, hidden, reason):
 @by_arm
 def test_nobody_deadlocks_when_a_group_fails_after_any_history(arm):
     for seed in range(8):
-        world = make_world("3A1F", arm=arm, mode="hunt", seed=seed)
+        world = make_world("3A1F", arm=arm, mode="hunt", seed=seed, machine=MACHINE if seed == 0 else EIGHT_SMS)
         ids = make_routes(world, [1 + seed] * 3, seed=seed + 50)
         world.prove_loads([Load(make_routes(world, full(world), seed=seed)), Load(ids, 1 + seed)], 16, seed)
         ids[seed % 3][seed, seed % 4] = 6

@@ -133,7 +133,7 @@ def test_experts_that_do_not_divide_name_both_numbers():
 @by_arm
 @pytest.mark.parametrize("capacity", [1, 7, 100, 672, 2047, 2048], ids=lambda capacity: f"K33-cap{capacity}")
 def test_any_capacity_is_exact_when_it_is_full(arm, capacity):
-    prove_full(make_world("2A2F", arm=arm, capacity=capacity, transport_sms=24))
+    prove_full(make_world("2A2F", arm=arm, capacity=capacity))
 
 
 @by_arm

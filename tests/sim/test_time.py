@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from afdep import Load, World
-from tests.sim.exchanges import ARMS, full, make_routes, make_world, small_machine
+from tests.sim.exchanges import ARMS, changed_machine, full, make_routes, make_world
 
 by_arm = pytest.mark.parametrize("arm", ARMS)
 
@@ -106,14 +106,14 @@ def test_the_directed_protocol_is_faster_than_the_symmetric_one(tokens):
 @by_arm
 @pytest.mark.parametrize("constant", ["nvlink_latency_ns", "l2_latency_ns", "graph_gap_ns", "cta_start_ns", "fence_ns"])
 def test_a_slower_machine_is_slower(constant, arm):
-    plain, slow = (make_world(arm=arm, machine=small_machine(**each)) for each in ({}, {constant: 5000}))
+    plain, slow = (make_world(arm=arm, machine=changed_machine(**each)) for each in ({}, {constant: 5000}))
     assert latency_us(slow) > latency_us(plain) + 1
 
 
 @by_arm
 @pytest.mark.parametrize("layout", ["2A2F", "3A1F"])
 def test_a_fiber_for_every_thread_is_exact_too(layout, arm):
-    machine = small_machine(sm_count=4, shared_bytes_per_cta=2560, shared_bytes_per_sm=6144)
+    machine = changed_machine(sm_count=4, shared_bytes_per_cta=2560, shared_bytes_per_sm=6144)
     world = make_world(layout, arm=arm, machine=machine, transport_sms=2, fiber="thread")
     assert world.identity["fiber"] == "thread"
     loads = [Load(make_routes(world, full(world), seed=seed)) for seed in range(2)]
