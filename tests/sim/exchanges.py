@@ -20,15 +20,8 @@ Array = np.ndarray[Any, Any]
 def make_world(layout: str = "2A2F", **changes: Any) -> World:
     """A World of a shape so small that an exchange takes milliseconds, on so few SMs that warps take several tokens."""
     experts = EXPERTS_PER_RANK * Layout.parse(layout).ffn_ranks
-    shape = {
-        "hidden": 64,
-        "num_experts": experts,
-        "top_k": 4,
-        "capacity": 16,
-        "transport_sms": 3,
-        "machine": changed_machine(sm_count=8),
-    }
-    return World(layout, **(shape | changes))
+    shape = {"hidden": 64, "num_experts": experts, "top_k": 4, "capacity": 16, "transport_sms": 3}
+    return World(layout, **({"machine": changed_machine(sm_count=8)} | shape | changes))
 
 
 @cache

@@ -161,28 +161,30 @@ def test_a_single_route_returns_any_bits_as_they_are(arm, value):
     assert [y.tobytes() for y in collected] == [x.tobytes()] * 2
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_any_small_exchange_is_exact(data):
-    ffn_ranks = data.draw(st.integers(1, 4), "ffn_ranks")
-    experts = data.draw(st.integers(1, 9), "experts_per_rank") * ffn_ranks
-    capacity = data.draw(st.integers(1, 40), "capacity")
-    world = make_world(
-        f"{data.draw(st.integers(1, 6), 'attention_ranks')}A{ffn_ranks}F",
-        arm=data.draw(st.sampled_from(ARMS), "arm"),
+@st.composite
+def worlds(draw):
+    ffn_ranks = draw(st.integers(1, 4))
+    experts = draw(st.integers(1, 9)) * ffn_ranks
+    return make_world(
+        f"{draw(st.integers(1, 6))}A{ffn_ranks}F",
+        arm=draw(st.sampled_from(ARMS)),
         num_experts=experts,
-        top_k=data.draw(st.integers(1, min(experts, 12)), "top_k"),
-        hidden=data.draw(st.integers(1, 40), "hidden") * 16,
-        capacity=capacity,
-        transport_sms=data.draw(st.integers(1, 9), "transport_sms"),
-        expert_alignment=data.draw(st.sampled_from([1, 1, 8]), "expert_alignment"),
+        top_k=draw(st.integers(1, min(experts, 12))),
+        hidden=draw(st.integers(1, 40)) * 16,
+        capacity=draw(st.integers(1, 40)),
+        transport_sms=draw(st.integers(1, 8)),
+        expert_alignment=draw(st.sampled_from([1, 1, 8])),
     )
-    seed = data.draw(st.integers(0, 2**20), "seed")
-    tokens = [data.draw(st.integers(0, capacity), "tokens") for _ in world.sources]
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.data(), st.integers(0, 2**20))
+def test_any_small_exchange_is_exact(world, data, seed):
+    tokens = [data.draw(st.integers(0, world.shape.capacity)) for _ in world.sources]
     ids = make_routes(world, tokens, seed=seed)
     for each in ids:
         each[np.random.default_rng(seed).random(each.shape) < 0.2] = -1
-    world.prove(tokens, ids, capacity, seed, exchanges=2)
+    world.prove(tokens, ids, world.shape.capacity, seed, exchanges=2)
 
 
 @by_arm
