@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+TARGET ?= sim
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
@@ -11,7 +12,7 @@ DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh lint test hashes clean
+.PHONY: help setup demo demo-refresh lint test native hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -37,6 +38,9 @@ lint: setup ## ruff and mypy
 
 test: setup lint ## lint, then every test; what this machine lacks is skipped and listed
 	$(RUN) -m pytest
+
+native: setup ## build the native library: TARGET=sim (default) or TARGET=cuda
+	$(RUN) -c 'import sys; from afdep import build; print({"sim": build.build, "cuda": build.build_cuda}[sys.argv[1]]())' $(TARGET)
 
 hashes: setup ## refresh vendor/HASHES from the kernel tree and the installed nvcc
 	$(RUN) vendor/hashes.py --write

@@ -6,6 +6,7 @@ The modules `checks`, `controls`, `reference`, `routing` and `window` are public
 from afdep import checks, controls, reference, routing, window
 from afdep.arms import PRESETS, Arm
 from afdep.buffer import Buffer, Received
+from afdep.device_errors import AgreementError, DeviceError, WaitTimeoutError
 from afdep.digest import NativeDigest, native_digest
 from afdep.errors import (
     AfdepError,
@@ -39,6 +40,7 @@ from afdep.world import World
 __all__ = [
     "PRESETS",
     "AfdepError",
+    "AgreementError",
     "Arm",
     "ArmError",
     "BlockedWait",
@@ -49,6 +51,7 @@ __all__ = [
     "DeadBufferError",
     "DeadlockError",
     "DeviceAssertion",
+    "DeviceError",
     "DigestError",
     "ExchangeShape",
     "Graph",
@@ -69,6 +72,7 @@ __all__ = [
     "RoutingError",
     "ShapeError",
     "Timing",
+    "WaitTimeoutError",
     "World",
     "checks",
     "controls",

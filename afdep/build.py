@@ -1,4 +1,4 @@
-"""Builds the native library of the simulator into a cache keyed by what went into it."""
+"""Builds the native libraries of both targets into a cache keyed by what went into them."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from afdep.errors import BuildError
 
 Fiber = Literal["warp", "thread"]
 
-_UNITS = (
+_UNITS: tuple[str, ...] = (
     "afdep/csrc/sim_abi.cpp",
     "afdep/csrc/sim_world.cpp",
     "vendor/simgpu/engine.cpp",
@@ -24,6 +24,11 @@ _UNITS = (
 )
 # -ffp-contract=off: a fused multiply-add would round once where the kernels round twice.
 _FLAGS = ("-std=c++20", "-march=x86-64-v3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
+_CUDA_UNITS = ("afdep/csrc/cuda_abi.cu",)
+_CUDA_FLAGS = (
+    *("-std=c++20", "-O3", "-gencode=arch=compute_90a,code=sm_90a"),
+    *("-cudart", "static", "-shared", "-Xcompiler", "-fPIC"),
+)
 
 
 def cache_folder() -> Path:
@@ -48,24 +53,42 @@ def build(
     Raises:
         BuildError: no compiler, or the compiler's first error.
     """
-    digest = native_digest(tree)
-    command = [_compiler(), *_FLAGS, *flags, f'-DAFDEP_NATIVE_DIGEST="{digest}"']
+    command = [_compiler(os.environ.get("CXX", "g++"), "Install g++ 11 or newer, or set CXX."), *_FLAGS, *flags]
     if fiber == "thread":
         command.append("-DSIMGPU_THREAD_FIBERS")
-    key = hashlib.sha256("\0".join([_compiler_version(command[0]), *command]).encode()).hexdigest()[:16]
-    library = (folder or cache_folder()) / str(digest) / f"libafdep_sim_{fiber}_{key}.so"
+    return _cached(command, _UNITS, f"libafdep_sim_{fiber}", tree, folder)
+
+
+def build_cuda(tree: Path = TREE, folder: Path | None = None) -> Path:
+    """The CUDA target's shared library of a tree (sm_90a, static CUDA runtime), built if the cache does not have it.
+
+    Args:
+        tree: the tree whose sources are built.
+        folder: the cache, by default `cache_folder()`.
+
+    Raises:
+        BuildError: no nvcc, or the compiler's first error.
+    """
+    command = [_compiler("nvcc", "Install the CUDA 13.0 compiler and put it on PATH."), *_CUDA_FLAGS]
+    return _cached(command, _CUDA_UNITS, "libafdep_cuda", tree, folder)
+
+
+def _cached(command: list[str], units: tuple[str, ...], stem: str, tree: Path, folder: Path | None) -> Path:
+    digest = native_digest(tree)
+    command = [*command, f'-DAFDEP_NATIVE_DIGEST="{digest}"']
+    # The compiler is known by what it says of itself: a build on one machine serves another that has the same one.
+    named = [_compiler_version(command[0]), Path(command[0]).name, *command[1:]]
+    key = hashlib.sha256("\0".join(named).encode()).hexdigest()[:16]
+    library = (folder or cache_folder()) / str(digest) / f"{stem}_{key}.so"
     if not library.exists():
-        _compile(command, tree, library)
+        _compile(command, units, tree, library)
     return library
 
 
-def _compiler() -> str:
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
+def _compiler(name: str, next_step: str) -> str:
+    compiler = shutil.which(name)
     if compiler is None:
-        raise BuildError(
-            f"compiler: expected {os.environ.get('CXX', 'g++')} on the PATH, received none.",
-            "Install g++ 11 or newer, or set CXX.",
-        )
+        raise BuildError(f"compiler: expected {name} on the PATH, received none.", next_step)
     return compiler
 
 
@@ -74,16 +97,18 @@ def _compiler_version(compiler: str) -> str:
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
 
 
-def _compile(command: list[str], tree: Path, library: Path) -> None:
+def _compile(command: list[str], units: tuple[str, ...], tree: Path, library: Path) -> None:
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent, prefix=".building-") as scratch:
         output = Path(scratch) / library.name
-        sources = [str(tree / unit) for unit in _UNITS]
+        sources = [str(tree / unit) for unit in units]
         done = subprocess.run([*command, *sources, "-o", str(output)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
+            errors = (
+                [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:] or [""]
+            )
             raise BuildError(
                 f"native build: expected {library.name}, received exit code {done.returncode}: {errors[0].strip()}",
-                f"Needs g++ 11 or newer on x86-64; the whole compiler output: {' '.join(command[:2])} {sources[0]}",
+                f"Needs g++ 11 or newer on x86-64, or nvcc 13.0; all it says: {' '.join(command[:2])} {sources[0]}",
             )
         output.replace(library)

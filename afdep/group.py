@@ -11,8 +11,8 @@ from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, PeerRefus
 from afdep.shapes import ExchangeShape
 from afdep.simulator import Simulator
 
-_FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
-_REFUSED = 3
+FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
+REFUSED = 3
 
 
 class Group:
@@ -89,6 +89,6 @@ class Group:
         first = next((abort for abort in aborts if abort is not None), None)
         if first is None:
             return
-        if first.failure == _REFUSED:
+        if first.failure == REFUSED:
             raise PeerRefusedError(first.rank)
-        raise DeviceAssertion(_FAILURES[first.failure], first.rank, first.token, first.lane, first.expert)
+        raise DeviceAssertion(FAILURES[first.failure], first.rank, first.token, first.lane, first.expert)

@@ -7,6 +7,7 @@
 namespace elastic {
 
 template PRIM_KERNEL void dispatch<afdep::Directed>(PRIM_ARGS(Exchange));
-template PRIM_KERNEL void combine<afdep::Directed>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<afdep::Directed, 2, 4>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<afdep::Directed, 8, 4>(PRIM_ARGS(Exchange));
 
 }  // namespace elastic

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../../vendor/simgpu/engine.hpp"
-#include "shapes.hpp"
+#include "ranks.hpp"
 
 namespace afdep {
 
@@ -17,13 +17,6 @@ class SimWorld {
   simgpu::Engine& engine() { return *engine_; }
   const Shapes& shapes() const { return shapes_; }
 
-  struct SourceInput {
-    const char *x, *scales;
-    const void* ids;
-    int id_bytes;
-    const float* weights;
-    int num_tokens;
-  };
   void dispatch(int rank, const SourceInput& input, int bucket);
   void combine(int rank, const void* replies, void* y);
   void transform(int rank, void* out);

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from afdep import errors
+from afdep import device_errors, errors
 
 EXAMPLES = [
     *(
@@ -24,6 +24,9 @@ EXAMPLES = [
     errors.CapacityError(65, 64, 2048),
     errors.OutOfMemoryError("65 GiB on rank 2"),
     errors.PeerRefusedError(3),
+    device_errors.DeviceError("launch: out of memory"),
+    device_errors.AgreementError("hidden", [2048, 2048, 4096]),
+    device_errors.WaitTimeoutError(1, "dispatch counts", 0, 1, 0),
     errors.DeadBufferError("exchange: a refusal from rank 3."),
     errors.MemoryFaultError("bulk load: 4096 bytes at offset 0 of rank 1"),
     errors.DeadlockError(["rank 0 waits for rank 1"]),
@@ -34,7 +37,11 @@ by_name = pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(erro
 
 
 def test_every_error_class_has_an_example() -> None:
-    classes = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
+    classes = {
+        value
+        for value in (vars(errors) | vars(device_errors)).values()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
     assert {type(example) for example in EXAMPLES} == classes
 
 
@@ -56,6 +63,16 @@ def test_an_id_type_error_is_a_type_error() -> None:
 def test_a_capacity_error_names_the_parameter_that_is_too_small() -> None:
     assert errors.CapacityError(65, 64, 2048).parameter == "bucket"
     assert errors.CapacityError(65, 4096, 2048).parameter == "capacity"
+
+
+def test_a_disagreement_names_the_ranks_of_each_value() -> None:
+    problem = device_errors.AgreementError("hidden", [2048, 4096, 2048]).problem
+    assert problem.endswith("received 2048 at ranks [0, 2]; 4096 at ranks [1].")
+
+
+def test_a_timeout_names_the_missing_peer() -> None:
+    assert "expected rank 0 to arrive" in device_errors.WaitTimeoutError(1, "dispatch counts", 0, 1, 0).problem
+    assert "expected all ranks to arrive" in device_errors.WaitTimeoutError(1, "exit barrier", None, 2, 1).problem
 
 
 def test_a_deadlock_shows_four_waits_and_counts_the_rest() -> None:

@@ -1,5 +1,5 @@
 import afdep
-from afdep import errors
+from afdep import device_errors, errors
 
 
 def test_every_public_name_exists_once() -> None:
@@ -8,7 +8,11 @@ def test_every_public_name_exists_once() -> None:
 
 
 def test_every_error_class_is_public() -> None:
-    classes = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    classes = {
+        name
+        for name, value in (vars(errors) | vars(device_errors)).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
     assert classes <= set(afdep.__all__)
 
 

@@ -65,6 +65,7 @@ PRIM_FN void numbers(const Probe& p) {
   expect(p, kNumbers, prim::float_to_bf16(1.00390625f) == 0x3f80u && prim::float_to_bf16(1.01171875f) == 0x3f82u);
   expect(p, kNumbers, prim::float_to_bf16(prim::bf16_to_float(0xffc1u)) == 0x7fffu);
   expect(p, kNumbers, prim::float_to_bf16(prim::bf16_to_float(0x0001u)) == 0x0001u);
+  expect(p, kNumbers, prim::add_bf16x2(0x3f803f80u, 0xbf804000u) == 0x00004040u && prim::add_bf16x2(0x80008000u, 0x80000001u) == 0x80000001u);
 }
 
 PRIM_FN void shared_memory(const Probe& p) {
@@ -91,7 +92,8 @@ PRIM_FN void own_memory(const Probe& p, T* word) {
     expect(p, kOwnMemory, prim::load_acquire_sys(word) == 1);
   });
   const prim::Vec16 given = prim::load_streaming(p.given);
-  for (unsigned i = 0; i < 4; ++i) expect(p, kOwnMemory, given.word[i] == i + 1);
+  const prim::Vec16 taken = prim::load_streaming_if(true, p.given, 7), left = prim::load_streaming_if(false, p.given, 7);
+  for (unsigned i = 0; i < 4; ++i) expect(p, kOwnMemory, given.word[i] == i + 1 && taken.word[i] == i + 1 && left.word[i] == 7);
   prim::sync_warp();
 }
 
@@ -117,7 +119,9 @@ PRIM_FN void waits(const Probe& p) {
   std::int64_t* flag = words(p) + 40;
   if (prim::warp() == 1) prim::elect([&] { prim::store_release_sys(prim::Remote<std::int64_t>(flag), std::int64_t{9}); });
   const bool seen = prim::wait_until(guard, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
-  expect(p, kWaits, seen && !prim::aborted(guard));
+  const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000);
+  const bool valued = prim::wait_value(bounded, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
+  expect(p, kWaits, seen && valued && !prim::aborted(guard));
 }
 
 PRIM_FN char row_byte(int i) { return static_cast<char>(i * 7 + 1); }

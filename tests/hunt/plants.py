@@ -118,7 +118,7 @@ PLANTS = (
                 "  prim::launch_dependents();\n  prim::wait_for_predecessor();",
             ),
         ),
-        budget=300,
+        budget=500,
     ),
     Plant(
         "a reduced row is stored without a proxy fence",

@@ -18,6 +18,7 @@ PRIM_FN void forward_row(const Exchange& e, int row, char* record, prim::Mbarrie
 }
 
 // Replies to received token i. Returns whether the slot's mbarrier completed a phase.
+template <int kPrefix, int kUnroll>
 PRIM_FN bool reply_token(const Exchange& e, int i, int slot, std::uint32_t parity) {
   prim::begin_task(i);
   char* record = prim::shared<char>(slot);
@@ -31,8 +32,8 @@ PRIM_FN bool reply_token(const Exchange& e, int i, int slot, std::uint32_t parit
   if (single)
     forward_row(e, list[0], record, slot_mbarrier(slot, e.combine), parity);
   else
-    reduce_rows({e.replies, e.combine.hidden_bytes, list, count}, e.reduce_prefix, e.combine.hidden_bytes, record,
-                [] { prim::bulk_wait(); });
+    reduce_rows<kPrefix, kUnroll>({e.replies, e.combine.hidden_bytes, list, count}, e.reduce_prefix, e.combine.hidden_bytes, record,
+                                  [] { prim::bulk_wait(); });
   prim::fence_proxy_async();
   prim::sync_warp();
   prim::elect([&] {
@@ -45,6 +46,7 @@ PRIM_FN bool reply_token(const Exchange& e, int i, int slot, std::uint32_t parit
 }
 
 // Received tokens in contiguous blocks a warp; warps are numbered SM first and rotated by rank, so that peers start elsewhere.
+template <int kPrefix, int kUnroll>
 PRIM_FN void reply_tokens(const Exchange& e) {
   const int slot = slot_offset(0, prim::warp(), e.combine);
   const int received = received_tokens(e);
@@ -53,12 +55,13 @@ PRIM_FN void reply_tokens(const Exchange& e) {
   const int block = (received + warps - 1) / warps;
   std::uint32_t parity = 0;
   for (int i = index * block; i < (index + 1) * block && i < received; ++i)
-    if (reply_token(e, i, slot, parity)) parity ^= 1;
+    if (reply_token<kPrefix, kUnroll>(e, i, slot, parity)) parity ^= 1;
 }
 
 }  // namespace combine_detail
 
-template <class Protocol>
+// kPrefix: compiled_prefix(e.reduce_prefix); kUnroll: reduce_unroll of a row.
+template <class Protocol, int kPrefix, int kUnroll>
 PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) combine(PRIM_ARGS(Exchange) e) {
   const int slot = slot_offset(0, prim::warp(), e.combine);
   prim::elect([&] {
@@ -67,7 +70,7 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) combine(PRIM_ARGS(Exchange) e) {
   });
   prim::sync_warp();
   Protocol::open(e, kCombine);
-  combine_detail::reply_tokens(e);
+  combine_detail::reply_tokens<kPrefix, kUnroll>(e);
   Protocol::close(e, kCombine);
 }
 

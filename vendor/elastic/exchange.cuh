@@ -18,13 +18,15 @@ struct Exchange {
   int num_routed_ranks;      // ranks that hold experts which routes may name: [0, num_routed_ranks)
   unsigned switches;
   std::int64_t inbox_offset;  // of the exchange buffer in a window
+  std::uint64_t timeout_ns;   // of one wait
 
   // ---- this call
   int capacity;              // region stride in records, the same on all ranks
   int num_tokens;            // of this rank
   RecordFormat dispatch, combine;
   bool ranked_replies;       // combine regions by replying rank, otherwise by top-k lane
-  int reduce_prefix;         // rows reduced without a branch
+  int reduce_prefix;         // rows of a reply reduced without a branch
+  int collect_prefix;        // replies summed without a branch: as many as a token can have
   int expert_alignment;
 
   // ---- own memory
@@ -56,7 +58,9 @@ PRIM_FN prim::Remote<T> peer_word(const Exchange& e, int peer, std::int64_t offs
   prim::expect(peer >= 0 && peer < e.num_ranks, "a peer that is no rank of the group");
   return prim::Remote<T>(reinterpret_cast<T*>(e.windows[peer] + offset));
 }
-PRIM_FN prim::Guard guard(const Exchange& e) { return {own_word<std::uint64_t>(e, WorkspaceLayout::kAbort)}; }
+PRIM_FN prim::Guard guard(const Exchange& e) {
+  return prim::make_guard(own_word<std::uint64_t>(e, WorkspaceLayout::kAbort), own_word<char>(e, workspace(e).wait_record()), e.timeout_ns);
+}
 
 // Tokens this rank received, or none if the exchange was given up: its counts may then not belong together.
 PRIM_FN int received_tokens(const Exchange& e) {

@@ -61,7 +61,9 @@ struct WorkspaceLayout {
   ELASTIC_HOST_DEVICE constexpr std::int64_t counts(int copy) const {
     return reduction() + (1 + copy) * static_cast<std::int64_t>(num_ranks + num_experts) * 8;
   }
-  ELASTIC_HOST_DEVICE constexpr std::int64_t bytes() const { return round_up(counts(2), std::int64_t{2} << 20); }
+  // What the own rank's first wait to time out says of itself
+  ELASTIC_HOST_DEVICE constexpr std::int64_t wait_record() const { return round_up(counts(2), 128); }
+  ELASTIC_HOST_DEVICE constexpr std::int64_t bytes() const { return round_up(wait_record() + 128, std::int64_t{2} << 20); }
 };
 
 // What a rank that gives up leaves behind.

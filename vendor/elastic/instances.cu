@@ -1,4 +1,5 @@
-// The symmetric protocol's four kernels as device code of their own. vendor/HASHES pins it: no change elsewhere may alter it.
+// The symmetric protocol's four kernels as device code of their own; the reductions as two and four ranks have them with eight
+// lanes a token and rows of a multiple of 2 KB. vendor/HASHES pins it: no change elsewhere may alter it.
 #include "combine.cuh"
 #include "copy_epilogue.cuh"
 #include "dispatch.cuh"
@@ -7,6 +8,9 @@
 namespace elastic {
 
 template PRIM_KERNEL void dispatch<Symmetric>(PRIM_ARGS(Exchange));
-template PRIM_KERNEL void combine<Symmetric>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 2, 4>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 4, 4>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void reduce_epilogue<2, 4>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void reduce_epilogue<4, 4>(PRIM_ARGS(Exchange));
 
 }  // namespace elastic

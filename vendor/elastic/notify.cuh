@@ -79,7 +79,7 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int c
     std::int64_t* word = reduction_word(e, i);
     std::int64_t sum = 0;
     const auto complete = [&](std::int64_t seen) { return sum = seen, seen >> 32 == prim::num_ctas(); };
-    const bool ok = prim::wait_until(guard(e), word, complete,
+    const bool ok = prim::wait_value(guard(e), word, complete,
                                      {"dispatch count reduction", e.rank, static_cast<std::uint64_t>(prim::num_ctas())});
     const std::int64_t count = ok ? sum & 0xffffffff : 0;
     prim::store(word, std::int64_t{0});
@@ -94,7 +94,7 @@ PRIM_FN int take_count(const Exchange& e, int copy, int source, int index) {
   auto* word = own_word<std::int64_t>(e, count_word(e, copy, source, index));
   std::int64_t count = 0;
   const auto arrived = [&](std::int64_t seen) { return count = seen, seen != 0; };
-  if (!prim::wait_until(guard(e), word, arrived, {"dispatch counts", source, 0})) return 0;
+  if (!prim::wait_value(guard(e), word, arrived, {"dispatch counts", source, 0})) return 0;
   prim::store(word, std::int64_t{0});
   return static_cast<int>(decode(count));
 }

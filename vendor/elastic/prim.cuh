@@ -9,13 +9,13 @@
 //   barriers      sync_warps(id, warps) sync_cta sync_grid wait_for_predecessor launch_dependents
 //   own memory    load store fetch_add_gpu add_gpu load_acquire_sys shared_add shared_fetch_add
 //   peers         Remote<T> (cannot be dereferenced) store_relaxed_sys store_release_sys add_release_sys fence_sys
-//   waits         Wait{name, peer, expected} Guard wait_until wait_all aborted: named, bounded, ended by an abort
+//   waits         Wait{name, peer, expected} make_guard wait_until wait_value wait_all aborted: named, bounded, ended by an abort
 //   bulk copies   Mbarrier mbarrier_init/expect/wait bulk_load bulk_store bulk_commit bulk_wait bulk_wait_read fence_proxy_async
-//   costs         begin_task Gather charge_load charge_store charge_accumulate charge_packed_add: what a plain data loop costs; nothing on the device
+//   costs         begin_task Gather charge_load/store/accumulate/packed_add: what a plain data loop costs; nothing on the device
 //   checks        expect(holds, what): stops a simulated kernel that left its memory; nothing on the device
 #pragma once
 #ifdef __CUDACC__
 #include "prim_cuda.cuh"
 #else
-#include "../simgpu/prim.hpp"
+#include "../simgpu/prim_alike.hpp"
 #endif

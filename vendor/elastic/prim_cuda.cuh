@@ -40,6 +40,20 @@ PRIM_FN Vec16 load_streaming(const Vec16* p) {
   return v;
 }
 
+// The same, or `otherwise` in every word where `present` is false: predicated, so that several such loads go out together.
+PRIM_FN Vec16 load_streaming_if(bool present, const Vec16* p, std::uint32_t otherwise) {
+  Vec16 v{otherwise, otherwise, otherwise, otherwise};
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.s32 p, %6, 0;\n"
+      "@p ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;\n"
+      "}"
+      : "+r"(v.word[0]), "+r"(v.word[1]), "+r"(v.word[2]), "+r"(v.word[3])
+      : "l"(p), "l"(detail::kEvictFirst), "r"(static_cast<int>(present)));
+  return v;
+}
+
 // ---- numbers
 PRIM_FN int popcount(std::uint32_t v) { return __popc(v); }
 PRIM_FN int highest_bit(std::uint32_t v) { return 31 - __clz(static_cast<int>(v)); }
@@ -48,6 +62,13 @@ PRIM_FN int lowest_bit(std::uint32_t v) { return __ffs(static_cast<int>(v)) - 1;
 PRIM_FN float bf16_to_float(std::uint32_t bits) { return __uint_as_float(bits << 16); }
 // Round to nearest even; a NaN becomes 0x7fff.
 PRIM_FN std::uint32_t float_to_bf16(float f) { return __bfloat16_as_ushort(__float2bfloat16_rn(f)); }
+
+// Two BF16 additions, each rounded once to nearest even.
+PRIM_FN std::uint32_t add_bf16x2(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum;
+  asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
 
 // ---- costs: for the simulator's clock, nothing here
 PRIM_FN void begin_task(int) {}

@@ -31,6 +31,11 @@ struct Guard {
   std::uint64_t timeout_ns = 60'000'000'000;  // of one wait
 };
 
+// `record` is a WaitRecord or null.
+PRIM_FN Guard make_guard(const std::uint64_t* abort_word, void* record, std::uint64_t timeout_ns) {
+  return {abort_word, static_cast<WaitRecord*>(record), timeout_ns};
+}
+
 namespace detail {
 
 constexpr unsigned kPollsPerCheck = 256;  // polls between two looks at the abort word and the clock
@@ -48,6 +53,16 @@ PRIM_FN bool abort_rank(const Guard& guard) {
                : "l"(guard.abort_word), "l"(std::uint64_t{0}), "l"(kTimedOut)
                : "memory");
   return before == 0;
+}
+template <class T>
+PRIM_FN T load_relaxed_sys(const T* word) {
+  static_assert(detail::kIsWord<T>);
+  T v;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("ld.relaxed.sys.global.b32 %0, [%1];" : "=r"(v) : "l"(word) : "memory");
+  else
+    asm volatile("ld.relaxed.sys.global.b64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
+  return v;
 }
 // Off the fast path, so that a wait keeps its few registers.
 __device__ __noinline__ inline void time_out(Guard guard, Wait wait, std::uint64_t seen) {
@@ -87,6 +102,13 @@ PRIM_FN bool wait_until(const Guard& guard, const T* word, Predicate predicate, 
     detail::time_out(guard, wait, static_cast<std::uint64_t>(seen));
     return false;
   }
+}
+// The same for a word that says all there is to know: its polls order nothing else. The first look at the abort word comes late.
+template <class T, class Predicate>
+PRIM_FN bool wait_value(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
+  for (unsigned polls = 0; polls < detail::kPollsPerCheck; ++polls)
+    if (predicate(detail::load_relaxed_sys(word))) return true;
+  return wait_until(guard, word, predicate, wait);
 }
 // The warp's lanes wait for n words in parallel: word(i), predicate(i, value), wait(i). All lanes learn whether all arrived.
 template <class Word, class Predicate, class Describe>

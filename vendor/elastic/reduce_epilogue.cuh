@@ -10,6 +10,7 @@ ELASTIC_HOST_DEVICE constexpr int reduce_slot_bytes(int hidden_bytes, int top_k)
 
 namespace epilogue_detail {
 
+template <int kPrefix, int kUnroll>
 PRIM_FN void collect_token(const Exchange& e, int token, int slot) {
   prim::begin_task(token);
   char* to = prim::shared<char>(slot);
@@ -25,7 +26,7 @@ PRIM_FN void collect_token(const Exchange& e, int token, int slot) {
   const int count = compact(region, list);
   const char* replies = own_word<char>(e, combine_record(e, 0, token));
   const std::int64_t stride = static_cast<std::int64_t>(e.capacity) * e.combine.bytes();
-  reduce_rows({replies, stride, list, count}, kMaxTopK, e.combine.hidden_bytes, to, [] { prim::bulk_wait(); });
+  reduce_rows<kPrefix, kUnroll>({replies, stride, list, count}, e.collect_prefix, e.combine.hidden_bytes, to, [] { prim::bulk_wait(); });
   prim::fence_proxy_async();
   prim::sync_warp();
   prim::elect([&] { prim::bulk_store(e.y + static_cast<std::int64_t>(token) * e.combine.hidden_bytes, to, e.combine.hidden_bytes); });
@@ -34,11 +35,13 @@ PRIM_FN void collect_token(const Exchange& e, int token, int slot) {
 
 }  // namespace epilogue_detail
 
+// kPrefix: compiled_prefix(e.collect_prefix); kUnroll: reduce_unroll of a row.
+template <int kPrefix, int kUnroll>
 PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) reduce_epilogue(PRIM_ARGS(Exchange) e) {
   const int slot = prim::warp() * reduce_slot_bytes(e.combine.hidden_bytes, e.top_k);
   prim::wait_for_predecessor();
   for (int t = prim::cta() + prim::warp() * prim::num_ctas(); t < e.num_tokens; t += prim::num_ctas() * prim::num_warps())
-    epilogue_detail::collect_token(e, t, slot);
+    epilogue_detail::collect_token<kPrefix, kUnroll>(e, t, slot);
   prim::bulk_wait();
 }
 

@@ -1,0 +1,79 @@
+"""Host checks of what a DeviceBuffer is called with."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from afdep.dtypes import DispatchDtype
+from afdep.errors import IdTypeError, ShapeError
+from afdep.shapes import ExchangeShape
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A checked dispatch: contiguous tensors of the Buffer's device, `scales` and `weights` where there are some."""
+
+    x: Any
+    scales: Any | None
+    ids: Any
+    weights: Any | None
+    tokens: int
+
+
+def outgoing(
+    shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, bucket: int, num_tokens: int | None
+) -> Outgoing:
+    """Check the arguments of `DeviceBuffer.source_dispatch`.
+
+    Raises:
+        ShapeError, IdTypeError, CapacityError: naming the argument.
+    """
+    rows, scales = x if isinstance(x, tuple) and len(x) == 2 else (x, None)
+    _check("x", rows, (None, shape.hidden), element(shape.dtype))
+    tokens = len(rows) if num_tokens is None else num_tokens
+    shape.check_bucket(tokens, bucket)
+    if tokens > len(rows):
+        raise ShapeError("num_tokens", f"at most {len(rows)}, the rows of x", tokens, "Pass x with more rows.")
+    if not isinstance(topk_idx, torch.Tensor) or topk_idx.dtype not in (torch.int32, torch.int64):
+        raise IdTypeError(str(getattr(topk_idx, "dtype", type(topk_idx).__name__)), shape.num_experts)
+    _check("topk_idx", topk_idx, (len(rows), shape.top_k), topk_idx.dtype)
+    if topk_weights is not None:
+        _check("topk_weights", topk_weights, (len(rows), shape.top_k), torch.float32)
+    return Outgoing(rows, _scales(shape, scales, len(rows)), topk_idx, topk_weights, tokens)
+
+
+def check_replies(shape: ExchangeShape, out: Any, rows: int) -> None:
+    """Check the rows of `DeviceBuffer.ffn_reply`: BF16 [rows, H] on the device.
+
+    Raises:
+        ShapeError: another shape, dtype or place.
+    """
+    _check("out", out, (rows, shape.hidden), torch.bfloat16)
+
+
+def element(dtype: DispatchDtype) -> Any:
+    """Torch's dtype of a dispatched element."""
+    return torch.bfloat16 if dtype.element_bytes == 2 else torch.float8_e4m3fn
+
+
+def _scales(shape: ExchangeShape, scales: Any, tokens: int) -> Any | None:
+    words = shape.dtype.scale_bytes(shape.hidden) // 4
+    if (scales is None) != (words == 0):
+        expected = "none for BF16" if words == 0 else f"4-byte words [{tokens}, {words}]"
+        raise ShapeError("scales", expected, "none" if scales is None else "some", "Pass x as (x, scales) for FP8.")
+    if scales is not None:
+        _check("scales", scales, (tokens, words), scales.dtype)
+        if scales.element_size() != 4:
+            raise ShapeError("scales", "4-byte words", scales.dtype, "Pass fp32 scales, or packed UE8M0 as int32.")
+    return scales
+
+
+def _check(argument: str, value: Any, shape: tuple[int | None, ...], dtype: Any) -> None:
+    wanted = f"{dtype} {['any' if size is None else size for size in shape]}, contiguous on the current GPU"
+    if not isinstance(value, torch.Tensor):
+        raise ShapeError(argument, wanted, type(value).__name__, "Pass a torch tensor.")
+    fits = value.dim() == len(shape) and all(w is None or w == n for w, n in zip(shape, value.shape, strict=True))
+    if not fits or value.dtype != dtype or not value.is_cuda or not value.is_contiguous():
+        received = f"{value.dtype} {list(value.shape)} on {value.device}"
+        raise ShapeError(argument, wanted, received, "Cast, reshape or move it before the call.")

@@ -1,0 +1,74 @@
+"""What an FFN rank received, on its GPU."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from afdep.cuda.inputs import element
+from afdep.cuda.memory import tensor, to_numpy
+from afdep.native import ReceivedStruct
+from afdep.shapes import ExchangeShape
+
+
+@dataclass(frozen=True)
+class DeviceReceived:
+    """What `DeviceBuffer.ffn_receive` returned: tensors of the Buffer, valid until its next `ffn_receive`.
+
+    Args:
+        x: rows [rows, H] of the dispatch dtype, expert-major, sized by the bucket; rows past `expert_offsets[-1]` are
+            undefined.
+        weights: fp32 [rows], the routing weight of each row; 0 where the sources passed none.
+        scales: the scale words of each row [rows, words], or None for BF16.
+        expert_offsets: int32 [experts + 1]: rows of local expert e start at e; its padding (zeros) ends at e + 1.
+    """
+
+    x: Any
+    weights: Any
+    scales: Any | None
+    expert_offsets: Any
+    _metadata: Any = field(repr=False)
+    _rank_prefix: Any = field(repr=False)
+    _bucket: int = field(repr=False)
+
+
+@dataclass(frozen=True)
+class HostReceived:
+    """A copy of it on the host, as `afdep.checks` takes it."""
+
+    x: np.ndarray[Any, Any]
+    weights: np.ndarray[Any, Any]
+    scales: np.ndarray[Any, Any] | None
+    expert_offsets: np.ndarray[Any, Any]
+    source: np.ndarray[Any, Any]
+
+
+def on_host(received: DeviceReceived) -> HostReceived:
+    """Copy to the host: the rows up to the last offset, and for each its source rank, token and lane (-1: padding)."""
+    offsets = to_numpy(received.expert_offsets)
+    rows = int(offsets[-1])
+    metadata = to_numpy(received._metadata)[: int(to_numpy(received._rank_prefix)[-1])]
+    table = np.full((rows, 3), -1, np.int32)
+    token, lane = np.nonzero(metadata[:, 2:] >= 0)
+    source_id = metadata[token, 0]
+    table[metadata[token, 2 + lane]] = np.stack(
+        [source_id // received._bucket, source_id % received._bucket, lane], axis=1
+    )
+    scales = None if received.scales is None else to_numpy(received.scales[:rows])
+    return HostReceived(to_numpy(received.x[:rows]), to_numpy(received.weights[:rows]), scales, offsets, table)
+
+
+def received_views(owner: object, found: ReceivedStruct, shape: ExchangeShape, bucket: int) -> DeviceReceived:
+    """Tensors over what the native library received into; they keep `owner` alive."""
+    rows, words = int(found.max_rows), shape.dtype.scale_bytes(shape.hidden) // 4
+    layout = shape.layout
+    return DeviceReceived(
+        x=tensor(owner, found.rows, (rows, shape.hidden), element(shape.dtype)),
+        weights=tensor(owner, found.row_weights, (rows,), torch.float32),
+        scales=tensor(owner, found.row_scales, (rows, words), torch.int32) if words else None,
+        expert_offsets=tensor(owner, found.expert_offsets, (shape.experts_per_rank + 1,), torch.int32),
+        _metadata=tensor(owner, found.source_metadata, (layout.attention_ranks * bucket, shape.top_k + 2), torch.int32),
+        _rank_prefix=tensor(owner, found.rank_prefix, (layout.num_ranks,), torch.int32),
+        _bucket=bucket,
+    )
