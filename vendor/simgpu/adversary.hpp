@@ -38,6 +38,7 @@ class Adversary {
     starved_kernel_ = random_.next() % 2 == 0 ? static_cast<int>(random_.next() % kKernelKinds) : -1;
     for (int pair = 0; pair < num_ranks * num_ranks; ++pair)
       pair_delay_.push_back(from_ns(kPairDelayNs[random_.next() % 6] * random_.uniform()));
+    stalling_host_ = random_.next() % 4 == 0 ? static_cast<int>(random_.next() % static_cast<std::uint64_t>(num_ranks)) : -1;
     num_ranks_ = num_ranks;
   }
 
@@ -55,6 +56,11 @@ class Adversary {
   Time link_delay(int from, int to) {
     return active_ ? pair_delay_[static_cast<std::size_t>(from * num_ranks_ + to)] + delay(kLinkNs) : 0;
   }
+  // How late a launch reaches its rank: a little, and where the rank's host stalls, half of the launches by up to 300 us more.
+  Time launch_delay(int rank) {
+    const Time usual = delay(kLaunchNs);
+    return rank == stalling_host_ && random_.next() % 2 == 0 ? usual + from_ns(kHostStallNs * random_.uniform()) : usual;
+  }
   // Added wherever a fiber may yield: a little jitter, rare stalls of up to 300 us, and one rank that is slow throughout or in
   // one of its kernels, which then crawls as if it got no SM time.
   Time step(int rank, const char* kernel) {
@@ -68,6 +74,7 @@ class Adversary {
 
  private:
   static constexpr double kLinkNs = 4000, kStepNs = 60, kSlowRankNs = 1500, kStarvedNs = 60'000;
+  static constexpr double kLaunchNs = 3000, kHostStallNs = 300'000;
   static constexpr std::uint64_t kKernelKinds = 6;
   static int kind(const char* kernel) {
     std::uint64_t sum = 0;
@@ -77,7 +84,7 @@ class Adversary {
   bool active_;
   Random random_;
   double stall_probability_ = 0, stall_us_ = 0;
-  int slow_rank_ = -1, starved_kernel_ = -1;
+  int slow_rank_ = -1, starved_kernel_ = -1, stalling_host_ = -1;
   int num_ranks_ = 0;
   std::vector<Time> pair_delay_;
 };

@@ -53,7 +53,8 @@ void Engine::schedule(Kernel* kernel, Time t) {
   if (kernel->scheduled) return;
   kernel->scheduled = true;
   if (kernel->launch.cooperative) t += from_ns(machine_.cooperative_launch_ns);
-  Action* action = act(t + adversary_.delay(3000), [](Engine& e, Action& a) { e.place(static_cast<Kernel*>(a.target)); });
+  t += adversary_.launch_delay(kernel->stream->rank);
+  Action* action = act(t, [](Engine& e, Action& a) { e.place(static_cast<Kernel*>(a.target)); });
   action->target = kernel;
 }
 
