@@ -1,16 +1,17 @@
 """Exchanges of known payload through an expert-dependent transform, compared with the reference byte by byte."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import checks, reference
+from afdep import checks, fp8, reference
 from afdep.buffer import Received
 from afdep.errors import MismatchError
 from afdep.reference import Sent
+from afdep.shapes import ExchangeShape
 from afdep.timing import Load
 
 if TYPE_CHECKING:
@@ -70,30 +71,38 @@ def draw(world: "World", load: Load, seed: int) -> list[Sent]:
     """Payload, routes and weights of each source."""
     generator = np.random.default_rng(seed)
     return [
-        Sent(
-            reference.payload(len(ids), world.shape.hidden, seed * world.layout.num_ranks + source),
-            ids,
-            generator.random(ids.shape, np.float32),
-        )
+        _sent(world.shape, ids, seed * world.layout.num_ranks + source, generator.random(ids.shape, np.float32))
         for source, ids in enumerate(load.topk_idx)
     ]
+
+
+def expected(shape: ExchangeShape, sent: Sequence[Sent]) -> list[reference.Array]:
+    """What each source collects of `sent` through the expert-dependent transform."""
+    values = [one if one.scales is None else replace(one, x=fp8.decode(one.x, one.scales, shape.dtype)) for one in sent]
+    return reference.exchange(values, num_ffn_ranks=shape.layout.ffn_ranks, num_experts=shape.num_experts)
 
 
 def enqueue(world: "World", sent: list[Sent], bucket: int) -> Exchange:
     """Enqueue an exchange, through the expert-dependent transform."""
     for source, one in zip(world.sources, sent, strict=True):
-        source.source_dispatch(one.x, one.topk_idx, one.topk_weights, bucket=bucket)
+        x = one.x if one.scales is None else (one.x, one.scales)
+        source.source_dispatch(x, one.topk_idx, one.topk_weights, bucket=bucket)
     received = [ffn.ffn_receive(bucket=bucket) for ffn in world.ffns]
     for ffn, rows in zip(world.ffns, received, strict=True):
         ffn.ffn_reply(rows, world.expert_transform(ffn.rank))
     return Exchange(sent, received, [source.source_collect() for source in world.sources])
 
 
+def _sent(shape: ExchangeShape, ids: NDArray[Any], seed: int, weights: NDArray[np.float32]) -> Sent:
+    if shape.dtype.groups_per_word == 0:
+        return Sent(reference.payload(len(ids), shape.hidden, seed), ids, weights)
+    x, scales = fp8.payload(len(ids), shape.hidden, shape.dtype, seed)
+    return Sent(x, ids, weights, scales)
+
+
 def _check_collected(world: "World", exchange: Exchange) -> None:
-    expected = reference.exchange(
-        exchange.sent, num_ffn_ranks=world.layout.ffn_ranks, num_experts=world.shape.num_experts
-    )
-    for rank, found, wanted in zip(world.layout.attention_rank_ids, exchange.collected, expected, strict=True):
+    results = expected(world.shape, exchange.sent)
+    for rank, found, wanted in zip(world.layout.attention_rank_ids, exchange.collected, results, strict=True):
         checks.check_collected(found, wanted, rank=rank)
 
 

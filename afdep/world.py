@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from afdep import build, controls, native, proof, timing
+from afdep import build, controls, inputs, native, proof, timing
 from afdep.arms import Arm
 from afdep.buffer import Buffer
 from afdep.dtypes import DISPATCH_DTYPES
@@ -81,6 +81,7 @@ class World:
         options = OptionsStruct(int(mode != "time"), int(mode == "hunt"), seed)
         self.simulator = Simulator(self._native, self._native_shape(), options, machine.constants())
         self._group = Group(self.simulator, self.shape)
+        self._results: dict[int, NDArray[Any]] = {}
         self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
 
     @property
@@ -157,6 +158,8 @@ class World:
     def expert_transform(self, rank: int) -> NDArray[Any]:
         """Enqueue the exact FFN stand-in on an FFN rank: row * `reference.expert_scale` of its expert.
 
+        FP8 rows count as `fp8.decode` of them.
+
         Returns:
             BF16 [rows, H], to be passed to `ffn_reply` at once.
         """
@@ -217,18 +220,21 @@ class World:
         """Time exchanges that run free, one behind the other, as the replay of a graph does.
 
         Args:
-            loads: what the sources send in each timed exchange; a warm-up of the first two goes before.
+            loads: what the sources send in each timed exchange; a warm-up of the first two (FP8: of all) precedes them.
             bucket: of every exchange.
             collect: "copy".
 
         Returns:
-            The round trips of every rank in simulated us; the FFN passes what it received as its result.
+            The round trips of every rank in simulated us. The FFN passes what it received as its result, or, for FP8,
+            one BF16 buffer of its own that nothing writes.
         """
         if collect != "copy":
             raise ShapeError("collect", "copy", collect, "This build collects by copy.")
         self._native.sim_set_payload(self.simulator.handle, int(self._mode != "time"))
         self.simulator.take_trace()
-        for load in [*loads[:_WARM_UP_EXCHANGES], *loads]:
+        reads_fixed_rows = self.shape.dtype.groups_per_word > 0
+        warm_up = loads if reads_fixed_rows else loads[:_WARM_UP_EXCHANGES]  # until all that are read lie in L2
+        for load in [*warm_up, *loads]:
             self._pass_through(load.topk_idx, load.bucket or bucket)
         self.run()
         return timing.of_trace(self.simulator.take_trace(), len(loads))
@@ -251,9 +257,22 @@ class World:
 
     def _pass_through(self, topk_idx: Sequence[NDArray[Any]], bucket: int) -> None:
         for source, ids in zip(self.sources, topk_idx, strict=True):
-            source.source_dispatch(np.zeros((len(ids), self.shape.hidden), BF16), ids, bucket=bucket)
+            source.source_dispatch(self._zeros(len(ids)), ids, bucket=bucket)
         for ffn in self.ffns:
             received = ffn.ffn_receive(bucket=bucket)
-            ffn.ffn_reply(received, received.x)
+            ffn.ffn_reply(received, received.x if received.scales is None else self._result(ffn.rank, len(received.x)))
         for source in self.sources:
             source.source_collect()
+
+    def _zeros(self, tokens: int) -> object:
+        """What a source sends where only times count."""
+        dtype, hidden = self.shape.dtype, self.shape.hidden
+        rows = np.zeros((tokens, hidden), inputs.element(dtype))
+        words = dtype.scale_bytes(hidden) // 4
+        return (rows, np.zeros((tokens, words), np.uint32)) if words else rows
+
+    def _result(self, rank: int, rows: int) -> NDArray[Any]:
+        """The fixed result of an FFN rank that receives FP8: as many rows of one BF16 buffer."""
+        if rank not in self._results or len(self._results[rank]) < rows:
+            self._results[rank] = self.empty(rank, (rows, self.shape.hidden), BF16)
+        return self._results[rank][:rows]

@@ -74,7 +74,7 @@ void afdep_source_dispatch(afdep_world* world, int32_t rank, const void* x, cons
 void afdep_ffn_receive(afdep_world* world, int32_t rank, int32_t bucket, afdep_received* received);
 void afdep_ffn_reply(afdep_world* world, int32_t rank, const void* out);
 void afdep_source_collect(afdep_world* world, int32_t rank, void* y);
-/* out[row] = rows[row] * the factor of its expert, see expert_transform.cuh. */
+/* out[row] = rows[row] (times its scales) * the factor of its expert, see expert_transform.cuh. */
 void afdep_expert_transform(afdep_world* world, int32_t rank, void* out);
 /* Ranks that will not take part say so: peers' waits end and their hosts learn it. */
 void afdep_refuse(afdep_world* world, int32_t rank);

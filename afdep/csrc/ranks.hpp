@@ -81,11 +81,12 @@ inline afdep_received received_memory(const elastic::Exchange& e, const Shapes& 
           e.expert_counts, e.source_metadata, e.rank_prefix, shapes.max_rows(e.capacity)};
 }
 
-// Calls `fill(memory, bytes)` for everything an exchange of `bucket` writes on the rank: inbox, expanded rows and their weights.
+// Calls `fill(memory, bytes)` for everything an exchange of `bucket` writes on the rank: inbox, expanded rows, their scales and weights.
 template <class Fill>
 void poison_exchange(const elastic::Exchange& e, const Shapes& shapes, int capacity, int bucket, Fill&& fill) {
   fill(e.windows[e.rank] + e.inbox_offset, shapes.inbox_bytes() / capacity * bucket);
   fill(e.rows, shapes.max_rows(bucket) * e.dispatch.hidden_bytes);
+  if (e.dispatch.scale_bytes > 0) fill(e.row_scales, shapes.max_rows(bucket) * e.dispatch.scale_bytes);
   fill(reinterpret_cast<char*>(e.row_weights), shapes.max_rows(bucket) * 4);
 }
 

@@ -59,7 +59,7 @@ void SimWorld::combine(int rank, const void* replies, void* y) {
 }
 
 void SimWorld::transform(int rank, void* out) {
-  const ExpertTransform args{ranks_[static_cast<std::size_t>(rank)].exchange, static_cast<char*>(out)};
+  const ExpertTransform args{ranks_[static_cast<std::size_t>(rank)].exchange, static_cast<char*>(out), shape_.dtype};
   const LaunchShape shape{std::min(8, static_cast<int>(engine_->machine().sm_count)), 128, 0};
   launch(rank, "expert_transform", shape, true, &expert_transform, args);
 }
