@@ -16,8 +16,6 @@ NO_ROUTE = -1
 KINDS: tuple[str, ...] = ("random", "skew", "spread", "all-to-one")
 
 _BLOCK_ELEMENTS = 1 << 21
-_POPULARITY_SEED = 20_260_430
-"""Of the one permutation that says which experts are popular: the same for every source, whatever its own seed."""
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -45,9 +43,10 @@ def make(
     """Generate the ids of one source; the same arguments give the same ids.
 
     Args:
-        kind: "random" (uniform), "skew" (popularity 1/rank**zipf_exponent over one fixed permutation of the experts),
-            "spread" (lane k of token t goes to FFN rank (t + k) mod F, so with K >= F every rank is hit) or
-            "all-to-one" (every lane goes to FFN rank 0; lanes beyond its experts are -1).
+        kind: "random" (uniform), "skew" (popularity 1/(e + 1)**zipf_exponent of expert e, for every source: popular
+            experts share the first FFN rank, so that ranks are as uneven as experts), "spread" (lane k of token t goes
+            to FFN rank (t + k) mod F, so with K >= F every rank is hit) or "all-to-one" (every lane goes to FFN rank 0;
+            lanes beyond its experts are -1).
         tokens: T, 0 or more.
         num_experts: E.
         top_k: K; ids within a token are distinct, in the order drawn.
@@ -134,8 +133,7 @@ def _log_popularity(num_experts: int, zipf_exponent: float | None) -> Floats:
         return np.zeros(num_experts)
     if not zipf_exponent > 0:
         raise RoutingError(f"zipf_exponent: expected above 0, received {zipf_exponent}.", "Use random for no skew.")
-    order = np.random.Generator(np.random.PCG64(_POPULARITY_SEED)).permutation(num_experts)
-    return -zipf_exponent * np.log1p(order.astype(np.float64))
+    return -zipf_exponent * np.log1p(np.arange(num_experts, dtype=np.float64))
 
 
 def _distinct(rng: np.random.Generator, rows: int, count: int, log_weights: Floats) -> Ids:

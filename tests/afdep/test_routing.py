@@ -61,6 +61,12 @@ def test_skew_prefers_the_same_experts_whatever_the_seed() -> None:
     assert popular[0].max() > 5 * np.median(popular[0])
 
 
+def test_skew_loads_the_first_ffn_rank_most() -> None:
+    rows = np.bincount(make("skew", tokens=1000).ravel() // 16, minlength=4)
+    assert (np.diff(rows) < 0).all()
+    assert rows[0] > 2 * rows[1]
+
+
 def test_the_first_lane_of_skew_follows_the_zipf_weights() -> None:
     counts = np.sort(np.bincount(make("skew", tokens=40_000)[:, 0], minlength=64))[::-1] / 40_000
     weights = np.arange(1, 65) ** -1.1
