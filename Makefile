@@ -37,7 +37,7 @@ lint: setup ## ruff and mypy
 	$(RUN) -m mypy
 
 test: setup lint ## lint, then every test; what this machine lacks is skipped and listed
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto --dist loadfile
 
 native: setup ## build the native library: TARGET=sim (default) or TARGET=cuda
 	$(RUN) -c 'import sys; from afdep import build; print({"sim": build.build, "cuda": build.build_cuda}[sys.argv[1]]())' $(TARGET)
