@@ -20,6 +20,7 @@ _UNITS: tuple[str, ...] = (
     "vendor/simgpu/engine.cpp",
     "vendor/simgpu/launch.cpp",
     "vendor/simgpu/late_stores.cpp",
+    "vendor/simgpu/watches.cpp",
     "vendor/simgpu/fiber.cpp",
 )
 # -ffp-contract=off: a fused multiply-add would round once where the kernels round twice.

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cuda.kernels import DIRECTED, PRIMITIVES, ROOT, SYMMETRIC, Compiled, compiled
+from tests.cuda.kernels import DIRECTED, PRIMITIVES, ROOT, ROWS, SYMMETRIC, Compiled, compiled
 
 
 @pytest.fixture(scope="session")
 def cubins(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Compiled]:
-    """The three sources of kernels, as they stand in this tree."""
-    return {s: compiled(ROOT / s, tmp_path_factory.mktemp("cubin")) for s in (SYMMETRIC, DIRECTED, PRIMITIVES)}
+    """The four sources of kernels, as they stand in this tree."""
+    return {s: compiled(ROOT / s, tmp_path_factory.mktemp("cubin")) for s in (SYMMETRIC, DIRECTED, PRIMITIVES, ROWS)}
 
 
 @pytest.fixture

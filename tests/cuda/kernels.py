@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 SYMMETRIC = Path("vendor/elastic/instances.cu")
 DIRECTED = Path("afdep/csrc/instances.cu")
 PRIMITIVES = Path("tests/cuda/primitives.cu")
+ROWS = Path("tests/cuda/rows.cu")
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@
 
 namespace primitives {
 
-constexpr int kWarps = 2, kBulkBytes = 512;
+constexpr int kWarps = 2, kBulkBytes = 512, kRowVectors = 150;
 
 enum Expectation : int {
   kIdentity, kSections, kCollectives, kNumbers, kSharedMemory, kOwnMemory, kPeers, kWaits, kAborts, kTimeOuts, kBulkCopies, kGrid,
-  kNumExpectations
+  kAtomics, kAnyWaits, kRows, kNumExpectations
 };
 
 struct Probe {
@@ -17,6 +17,7 @@ struct Probe {
   std::uint64_t* abort_word;  // zero at the start
   char* rows;                 // [2 * kBulkBytes] a CTA, 16-byte aligned
   const prim::Vec16* given;   // {1, 2, 3, 4}
+  prim::Vec16* pushed;        // [kRowVectors] a CTA, zero at the start
 };
 
 PRIM_FN void expect(const Probe& p, Expectation what, bool holds) {
@@ -52,9 +53,22 @@ PRIM_FN void sums(const Probe& p) {
   const auto same = prim::match(prim::lanes([](int l) { return static_cast<T>(l % 2) - 1; }));
   prim::each_lane([&](int l) { expect(p, kCollectives, same.at(l) == (l % 2 == 0 ? 0x55555555u : 0xaaaaaaaau)); });
 }
+// What two words differ in may lie in their upper halves alone.
+PRIM_FN void wide_words(const Probe& p) {
+  const auto high = prim::lanes([](int l) { return static_cast<std::uint64_t>(l / 16 + 1) << 32; });
+  expect(p, kCollectives, prim::reduce_add(high) == std::uint64_t{48} << 32 && prim::reduce_max(high) == std::uint64_t{2} << 32);
+  expect(p, kCollectives, prim::broadcast(high, 16) == std::uint64_t{2} << 32);
+  const auto same = prim::match(high);
+  const auto running = prim::scan_inclusive(high);
+  prim::each_lane([&](int l) {
+    expect(p, kCollectives, same.at(l) == (l < 16 ? 0x0000ffffu : 0xffff0000u));
+    expect(p, kCollectives, running.at(l) == static_cast<std::uint64_t>(l < 16 ? l + 1 : 2 * l - 14) << 32);
+  });
+}
 PRIM_FN void collectives(const Probe& p) {
   sums<int>(p);
   sums<std::int64_t>(p);
+  wide_words(p);
   const auto low = prim::lanes([](int l) { return l < 4; });
   expect(p, kCollectives, prim::ballot(low) == 0xfu && prim::any(low) && !prim::any(prim::lanes([](int) { return false; })));
 }
@@ -68,15 +82,16 @@ PRIM_FN void numbers(const Probe& p) {
   expect(p, kNumbers, prim::add_bf16x2(0x3f803f80u, 0xbf804000u) == 0x00004040u && prim::add_bf16x2(0x80008000u, 0x80000001u) == 0x80000001u);
 }
 
-PRIM_FN void shared_memory(const Probe& p) {
-  int* word = prim::shared<int>(1024 * prim::warp());
+template <class T>
+PRIM_FN void shared_memory(const Probe& p, T unit) {
+  T* word = prim::shared<T>(1024 * prim::warp());
   prim::elect([&] { *word = 0; });
   prim::sync_warp();
-  prim::each_lane([&](int l) { prim::shared_add(word, l); });
+  prim::each_lane([&](int l) { prim::shared_add(word, l * unit); });
   prim::sync_warp();
-  const auto before = prim::lanes([&](int) { return prim::shared_fetch_add(word, 1); });
+  const auto before = prim::lanes([&](int) { return prim::shared_fetch_add(word, unit); });
   prim::sync_warp();
-  expect(p, kSharedMemory, prim::reduce_add(before) == 32 * 496 + 496 && *word == 496 + 32);
+  expect(p, kSharedMemory, prim::reduce_add(before) == (32 * 496 + 496) * unit && *word == (496 + 32) * unit);
   prim::sync_warp();
 }
 
@@ -94,6 +109,21 @@ PRIM_FN void own_memory(const Probe& p, T* word) {
   const prim::Vec16 given = prim::load_streaming(p.given);
   const prim::Vec16 taken = prim::load_streaming_if(true, p.given, 7), left = prim::load_streaming_if(false, p.given, 7);
   for (unsigned i = 0; i < 4; ++i) expect(p, kOwnMemory, given.word[i] == i + 1 && taken.word[i] == i + 1 && left.word[i] == 7);
+  prim::sync_warp();
+}
+
+template <class T>
+PRIM_FN void atomics(const Probe& p, T* word) {
+  constexpr T kTop = T{1} << (8 * sizeof(T) - 2);
+  prim::elect([&] {
+    prim::store(word, T{5});
+    expect(p, kAtomics, prim::fetch_or_gpu(word, kTop) == 5 && prim::fetch_max_gpu(word, T{7}) == (kTop | 5));
+    expect(p, kAtomics, prim::swap_gpu(word, static_cast<T>(-3)) == (kTop | 5));
+    expect(p, kAtomics, prim::fetch_max_gpu(word, T{2}) == static_cast<T>(-3));
+    const T left = static_cast<T>(-1) < 0 ? T{2} : static_cast<T>(-3);
+    expect(p, kAtomics, prim::compare_swap_gpu(word, T{9}, T{1}) == left && prim::compare_swap_gpu(word, left, kTop) == left);
+    expect(p, kAtomics, prim::load(word) == kTop);
+  });
   prim::sync_warp();
 }
 
@@ -122,6 +152,43 @@ PRIM_FN void waits(const Probe& p) {
   const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000);
   const bool valued = prim::wait_value(bounded, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
   expect(p, kWaits, seen && valued && !prim::aborted(guard));
+}
+
+// Lane l asks after two words; those of lane 2 change in turn, and its second word does in the upper half alone.
+PRIM_FN void any_waits(const Probe& p) {
+  const prim::Guard guard{p.abort_word};
+  std::int64_t* words_of_lanes = words(p) + 50;
+  for (int k = 0; k < 2; ++k) {
+    const std::int64_t given = std::int64_t{3} << (16 + 32 * k);
+    prim::elect([&] { prim::store_release_sys(prim::Remote<std::int64_t>(words_of_lanes + 4 + k), given); });
+    const std::uint32_t ready = prim::wait_any<2>(
+        guard, 3, [&](int l, int i) { return words_of_lanes + 2 * l + i; }, [&](int, int i, std::int64_t v) { return i == k && v == given; },
+        [](int l) { return prim::Wait{"any of three lanes", l, 3}; });
+    expect(p, kAnyWaits, ready == 4);
+  }
+}
+
+PRIM_FN prim::Vec16 row_vector(int i) {
+  const auto word = static_cast<std::uint32_t>(i * 4);
+  return {{word, i % 3 == 0 ? prim::kPoison : word + 1, word + 2, word + 3}};
+}
+// A row goes out to where the poison waits, and arrives with no word equal to it.
+PRIM_FN void rows(const Probe& p) {
+  const prim::Guard guard{p.abort_word};
+  prim::Vec16* row = p.pushed + kRowVectors * prim::cta();
+  prim::poison_row(row, kRowVectors);
+  prim::sync_warp();
+  prim::fence_sys();
+  prim::push_row(prim::Remote<prim::Vec16>(row), kRowVectors, row_vector);
+  const auto right = [&](int i, const prim::Vec16& v) {
+    const prim::Vec16 sent = row_vector(i);
+    expect(p, kRows, v.word[0] == sent.word[0] && v.word[1] == (i % 3 == 0 ? 0x7fffffffu : sent.word[1]));
+    expect(p, kRows, v.word[2] == sent.word[2] && v.word[3] == sent.word[3]);
+    prim::add_gpu(words(p) + 47, std::int64_t{1});
+  };
+  expect(p, kRows, prim::wait_row(guard, row, kRowVectors, right, {"a row", -1, 0}));
+  prim::sync_warp();
+  expect(p, kRows, prim::load(words(p) + 47) == kRowVectors);
 }
 
 PRIM_FN char row_byte(int i) { return static_cast<char>(i * 7 + 1); }
@@ -182,6 +249,14 @@ PRIM_FN void aborts(const Probe& p) {
   prim::store_relaxed_sys(prim::Remote<std::uint64_t>(p.abort_word), std::uint64_t{1});
 #endif
   expect(p, kAborts, !prim::wait_until(guard, never, [](std::int64_t v) { return v != 0; }, {"nobody", -1, 1}));
+  const auto word = [&](int, int) { return never; };
+  const auto nonzero = [](int, int, std::int64_t v) { return v != 0; };
+  expect(p, kAborts, prim::wait_any<2>(guard, 32, word, nonzero, [](int) { return prim::Wait{"nobody", -1, 1}; }) == 0);
+  prim::Vec16* row = p.pushed + kRowVectors * prim::cta();
+  prim::poison_row(row, 1);
+  prim::sync_cta();
+  const auto use = [&](int, const prim::Vec16&) { expect(p, kAborts, false); };
+  expect(p, kAborts, !prim::wait_row(guard, row, 1, use, {"nobody's row", -1, 0}));
 }
 
 PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(32 * kWarps) probe(PRIM_ARGS(Probe) p) {
@@ -190,13 +265,20 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(32 * kWarps) probe(PRIM_ARGS(Probe) p) {
   sections(p);
   collectives(p);
   numbers(p);
-  shared_memory(p);
+  shared_memory(p, 1);
+  shared_memory(p, std::int64_t{1} << 32);
   if (prim::warp() == 0) {
     own_memory(p, reinterpret_cast<int*>(words(p)));
     own_memory(p, words(p) + 1);
     own_memory(p, reinterpret_cast<std::uint64_t*>(words(p)) + 2);
     peers(p, reinterpret_cast<int*>(words(p) + 8));
     peers(p, words(p) + 10);
+    atomics(p, reinterpret_cast<int*>(words(p) + 12));
+    atomics(p, reinterpret_cast<unsigned*>(words(p) + 13));
+    atomics(p, words(p) + 14);
+    atomics(p, reinterpret_cast<std::uint64_t*>(words(p)) + 15);
+    any_waits(p);
+    rows(p);
     bulk_copies(p);
     costs(p);
   }

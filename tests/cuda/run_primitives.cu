@@ -23,7 +23,8 @@ T* zeroed(int count) {
 
 constexpr const char* kNames[primitives::kNumExpectations] = {"identity",     "lane sections", "collectives", "numbers",
                                                               "shared memory", "own memory",    "peers",       "waits",
-                                                              "aborts",        "time-outs",     "bulk copies", "grid barrier"};
+                                                              "aborts",        "time-outs",     "bulk copies", "grid barrier",
+                                                              "atomics",       "waits for any", "rows"};
 
 }  // namespace
 
@@ -32,7 +33,7 @@ int main() {
   auto* given = zeroed<prim::Vec16>(1);
   require(cudaMemcpy(given, &numbers, sizeof(numbers), cudaMemcpyHostToDevice), "cudaMemcpy");
   primitives::Probe probe{zeroed<int>(primitives::kNumExpectations), zeroed<std::int64_t>(2 * 64), zeroed<std::uint64_t>(1),
-                          zeroed<char>(4 * primitives::kBulkBytes), given};
+                          zeroed<char>(4 * primitives::kBulkBytes), given, zeroed<prim::Vec16>(2 * primitives::kRowVectors)};
   void* arguments[] = {&probe};
   const auto* kernel = reinterpret_cast<const void*>(&primitives::probe);
   require(cudaLaunchCooperativeKernel(kernel, dim3(2), dim3(32 * primitives::kWarps), arguments, 4096, nullptr), "launch");

@@ -29,7 +29,8 @@ int failed_checks(const simgpu::Options& options) {
   auto* given = reinterpret_cast<prim::Vec16*>(memory.allocate(0, sizeof(prim::Vec16)));
   *given = prim::Vec16{{1, 2, 3, 4}};
   const primitives::Probe probe{failed, reinterpret_cast<std::int64_t*>(memory.allocate(0, 2 * 64 * 8)), abort_word,
-                                memory.allocate(0, 4 * primitives::kBulkBytes), given};
+                                memory.allocate(0, 4 * primitives::kBulkBytes), given,
+                                reinterpret_cast<prim::Vec16*>(memory.allocate(0, 2 * primitives::kRowVectors * sizeof(prim::Vec16)))};
   engine.watch_abort(0, abort_word);
   simgpu::Launch launch;
   launch.name = "probe";
@@ -39,7 +40,11 @@ int failed_checks(const simgpu::Options& options) {
   launch.cooperative = true;
   launch.body = [&] { primitives::probe(probe); };
   engine.enqueue(engine.make_stream(0), std::move(launch));
-  if (!engine.run()) return 1;
+  if (!engine.run()) {
+    for (const auto& wait : engine.blocked()) std::printf("warp %d waits: %s\n", wait.warp, wait.wait.c_str());
+    std::printf("seed %d: expected the probe to end, it did not %s\n", static_cast<int>(options.seed), engine.fault().c_str());
+    return 1;
+  }
   int bad = 0;
   for (int i = 0; i < primitives::kNumExpectations; ++i) {
     if (failed[i] != 0) std::printf("seed %d: expectation %d failed %d times\n", static_cast<int>(options.seed), i, failed[i]);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cuda.kernels import DIRECTED, PRIMITIVES, ROOT, SYMMETRIC, Compiled, compiled
+from tests.cuda.kernels import DIRECTED, PRIMITIVES, ROOT, ROWS, SYMMETRIC, Compiled, compiled
 from vendor import hashes
 
 Plant = Callable[[str, str, str], Path]
@@ -23,6 +23,8 @@ KERNELS = [
     pytest.param(DIRECTED, "7combineIN5afdep8DirectedELi8ELi4E", id="combine-directed-prefix8"),
     pytest.param(DIRECTED, "16expert_transform", id="expert_transform"),
     pytest.param(PRIMITIVES, "5probe", id="primitives"),
+    pytest.param(ROWS, "9push_rows", id="push_rows"),
+    pytest.param(ROWS, "9take_rows", id="take_rows"),
 ]
 ROLE_CHANGE = ("afdep/csrc/directed.cuh", "load(rounds) + 1", "load(rounds) + 2")
 KERNEL_CHANGE = ("vendor/elastic/notify.cuh", "kNotifyWarps = 4", "kNotifyWarps = 3")
@@ -52,7 +54,7 @@ def test_every_kernel_compiles_for_sm_90a(cubins: dict[Path, Compiled], source: 
     assert sum(kernel in name for name in cubins[source].code) == 1
 
 
-@pytest.mark.parametrize("source", [SYMMETRIC, DIRECTED, PRIMITIVES])
+@pytest.mark.parametrize("source", [SYMMETRIC, DIRECTED, PRIMITIVES, ROWS])
 def test_no_kernel_escapes_the_list(cubins: dict[Path, Compiled], source: Path) -> None:
     assert len(cubins[source].code) == sum(source in case.values for case in KERNELS)
 

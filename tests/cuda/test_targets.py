@@ -44,9 +44,7 @@ def test_a_primitive_of_one_target_only_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [[], ["-DSIMGPU_THREAD_FIBERS"]], ids=["warp-fibers", "thread-fibers"])
 def test_every_primitive_keeps_its_promise_under_any_schedule(tmp_path: Path, flags: list[str]) -> None:
-    engine = [
-        str(ROOT / "vendor/simgpu" / name) for name in ("engine.cpp", "launch.cpp", "late_stores.cpp", "fiber.cpp")
-    ]
+    engine = [str(unit) for unit in sorted((ROOT / "vendor/simgpu").glob("*.cpp"))]
     source = str(ROOT / "tests/cuda/simulate_primitives.cpp")
     build = ["g++", "-std=c++20", "-O1", "-march=x86-64-v3", *flags, source, *engine, "-o", str(tmp_path / "probe")]
     subprocess.run(build, check=True)

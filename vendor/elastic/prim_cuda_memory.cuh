@@ -19,19 +19,35 @@ PRIM_FN void store(T* p, T v) {
 // ---- shared memory
 namespace detail {
 
+template <class T>
+constexpr bool kIsWord = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
+
 PRIM_FN std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
 }  // namespace detail
 
-PRIM_FN void shared_add(int* p, int v) {
-  asm volatile("red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(detail::shared_address(p)), "r"(v) : "memory");
+template <class T>
+PRIM_FN void shared_add(T* p, std::type_identity_t<T> v) {
+  static_assert(detail::kIsWord<T>);
+  if constexpr (sizeof(T) == 4)
+    asm volatile("red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(detail::shared_address(p)), "r"(v) : "memory");
+  else
+    asm volatile("red.relaxed.cta.shared::cta.add.u64 [%0], %1;" ::"r"(detail::shared_address(p)), "l"(v) : "memory");
 }
-PRIM_FN int shared_fetch_add(int* p, int v) {
-  int old;
-  asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], %2;"
-               : "=r"(old)
-               : "r"(detail::shared_address(p)), "r"(v)
-               : "memory");
+template <class T>
+PRIM_FN T shared_fetch_add(T* p, std::type_identity_t<T> v) {
+  static_assert(detail::kIsWord<T>);
+  T old;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "r"(detail::shared_address(p)), "r"(v)
+                 : "memory");
+  else
+    asm volatile("atom.relaxed.cta.shared::cta.add.u64 %0, [%1], %2;"
+                 : "=l"(old)
+                 : "r"(detail::shared_address(p)), "l"(v)
+                 : "memory");
   return old;
 }
 
@@ -46,13 +62,6 @@ class Remote {
  private:
   T* address_;
 };
-
-namespace detail {
-
-template <class T>
-constexpr bool kIsWord = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
-
-}  // namespace detail
 
 template <class T>
 PRIM_FN void store_relaxed_sys(Remote<T> word, T v) {

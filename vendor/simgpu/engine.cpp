@@ -10,7 +10,7 @@ Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
       adversary_(options.hunt, options.seed, num_ranks),
       memory_(num_ranks),
       gpus_(static_cast<std::size_t>(num_ranks), Gpu(machine)),
-      watchers_(kWatchBuckets, nullptr),
+      watches_(kWatchBuckets, nullptr),
       abort_words_(static_cast<std::size_t>(num_ranks), nullptr) {
   machine.require_complete();
 }
@@ -119,7 +119,7 @@ bool Engine::run() {
 void Engine::abandon() {
   while (!heap_.empty()) heap_.pop();
   ready_ = exited_ = nullptr;
-  std::fill(watchers_.begin(), watchers_.end(), nullptr);
+  std::fill(watches_.begin(), watches_.end(), nullptr);
   for (auto& gpu : gpus_)
     for (auto& sm : gpu.sms) sm.threads = 0, sm.shared_bytes = 0;
   free_ctas_.clear();
@@ -146,49 +146,6 @@ void Engine::check(const void* p, std::size_t bytes, const char* what) {
        " of rank " + std::to_string(memory_.owner(p)) + " lie outside every live block");
 }
 
-void Engine::watch(const void* word, int bytes, bool (*satisfied)(void*), void* context, const Wait& wait) {
-  Fiber* fiber = current;
-  fiber->watched = word;
-  fiber->watched_bytes = bytes;
-  fiber->satisfied = satisfied;
-  fiber->context = context;
-  fiber->wait = wait;
-  Fiber*& head = watchers_[bucket(word)];
-  fiber->next_watcher = head;
-  head = fiber;
-  block();
-}
-
-void Engine::notify(const void* word, Time landed) {
-  for (std::size_t r = 0; r < abort_words_.size(); ++r) {
-    if (abort_words_[r] != word) continue;
-    for (auto& head : watchers_)
-      for (Fiber** link = &head; *link != nullptr;) {
-        Fiber* fiber = *link;
-        if (fiber->cta->kernel->stream->rank != static_cast<int>(r) || fiber->wait.name == nullptr) {
-          link = &fiber->next_watcher;
-          continue;
-        }
-        *link = fiber->next_watcher;
-        fiber->next = nullptr;
-        fiber->clock = std::max(fiber->clock, landed + from_ns(machine_.poll_ns));
-        wake(fiber, fiber->clock);
-      }
-  }
-  for (Fiber** link = &watchers_[bucket(word)]; *link != nullptr;) {
-    Fiber* fiber = *link;
-    if (fiber->watched != word || !fiber->satisfied(fiber->context)) {
-      link = &fiber->next_watcher;
-      continue;
-    }
-    *link = fiber->next_watcher;
-    fiber->next = nullptr;
-    const Time detect = from_ns(fiber->wait.name != nullptr ? machine_.poll_ns : machine_.shared_ns) + adversary_.delay(500);
-    fiber->clock = std::max(fiber->clock, landed + detect);
-    wake(fiber, fiber->clock);
-  }
-}
-
 void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
   Fiber* fiber = current;
   barrier.clock = std::max(barrier.clock, fiber->clock);
@@ -212,29 +169,6 @@ void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
     wake(chain, t);
     sync();
   }
-}
-
-// A kernel that was placed and waits for nothing by name: for SM slots of its own, or for its CTAs to end.
-BlockedWait Engine::unfinished(const Kernel& kernel) {
-  const bool placing = kernel.started < kernel.launch.grid;
-  return {kernel.stream->rank, -1, -1, -1, kernel.launch.name, placing ? "SM slots" : "CTAs to end",
-          static_cast<std::uint64_t>(kernel.launch.grid), static_cast<std::uint64_t>(placing ? kernel.started : kernel.finished)};
-}
-
-std::vector<BlockedWait> Engine::blocked() const {
-  std::vector<BlockedWait> waits;
-  for (Fiber* head : watchers_)
-    for (Fiber* f = head; f != nullptr; f = f->next_watcher) {
-      std::uint64_t seen = 0;
-      std::memcpy(&seen, f->watched, static_cast<std::size_t>(f->watched_bytes));
-      const Kernel* kernel = f->cta->kernel;
-      waits.push_back({kernel->stream->rank, f->cta->index, f->warp, f->wait.peer, kernel->launch.name,
-                       f->wait.name != nullptr ? f->wait.name : "mbarrier", f->wait.expected, seen});
-    }
-  for (const auto& stream : streams_)
-    for (const Kernel* kernel = stream->head; kernel != nullptr && kernel->placed && waits.empty(); kernel = kernel->following)
-      waits.push_back(unfinished(*kernel));
-  return waits;
 }
 
 Time Engine::transfer(int from, int to, Time t, std::size_t bytes) {

@@ -72,8 +72,9 @@ class Engine {
   int rank() const { return current->cta->kernel->stream->rank; }
   void sync();                              // yields if something else happens before the fiber's clock
   void block();                             // gives up the processor; the wake-up has been arranged
-  void watch(const void* word, int bytes, bool (*satisfied)(void*), void* context, const Wait& wait);
+  void watch(Watch* watches, int count);    // blocks until one of the words satisfies its watch, or the rank is aborted
   void notify(const void* word, Time landed);
+  void notify_range(const void* begin, std::size_t bytes, Time landed);  // every 4-byte word of it
   void arrive_and_wait(Barrier& barrier, int expected, Time cost);
   void grid_dependency_wait();
   void trigger_dependents();
@@ -94,6 +95,8 @@ class Engine {
  private:
   friend void fiber_entry();
   static BlockedWait unfinished(const Kernel& kernel);
+  void end_watches(Fiber& fiber);
+  void wake_aborted(int rank, Time landed);
   void push(Time t, std::uintptr_t subject);
   Fiber* pick();
   void resume(Fiber* fiber, void** save);
@@ -122,7 +125,7 @@ class Engine {
   StackPool stacks_;
   EventHeap heap_;
   ActionPool actions_;
-  std::vector<Fiber*> watchers_;
+  std::vector<Watch*> watches_;
   std::vector<const void*> abort_words_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Kernel>> kernels_;

@@ -34,6 +34,19 @@ struct Wait {
   std::uint64_t expected = 0;
 };
 
+struct Fiber;
+
+// A word that a blocked fiber waits for, in the list of its bucket; it lives on the fiber's stack.
+struct Watch {
+  const void* word = nullptr;
+  int bytes = 0;
+  bool (*satisfied)(void* context) = nullptr;
+  void* context = nullptr;
+  Wait wait;
+  Fiber* fiber = nullptr;
+  Watch* next = nullptr;
+};
+
 struct BulkGroup {
   Time read = 0;    // sources have been read
   Time landed = 0;  // writes have landed and been acknowledged
@@ -52,12 +65,8 @@ struct Fiber {
   bool started = false, in_lanes = false;
   bool lags = false;   // started after its predecessor completed, runs its shared-memory prologue at its CTA's start time
 
-  const void* watched = nullptr;
-  int watched_bytes = 0;
-  bool (*satisfied)(void* context) = nullptr;
-  void* context = nullptr;
-  Wait wait;
-  Fiber* next_watcher = nullptr;
+  Watch* watches = nullptr;  // while blocked on words: any of them ends the wait
+  int num_watches = 0;
 
   std::vector<Action*> late_stores;  // hunt: plain stores of this fiber that have not landed
 

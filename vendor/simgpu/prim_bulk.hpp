@@ -76,7 +76,8 @@ inline void mbarrier_wait(Mbarrier* barrier, std::uint32_t parity) {
     }
   } context{barrier, parity};
   engine->sync();
-  while (!Context::satisfied(&context)) engine->watch(barrier, 4, &Context::satisfied, &context, Wait{});
+  simgpu::Watch watch{barrier, 4, &Context::satisfied, &context, Wait{}};
+  while (!Context::satisfied(&context)) engine->watch(&watch, 1);
   charge(cost().shared_ns);
 }
 

@@ -107,14 +107,16 @@ inline void store(T* p, T v) {
   *p = v;
 }
 // Shared memory.
-inline void shared_add(int* p, int v) {
+template <class T>
+inline void shared_add(T* p, std::type_identity_t<T> v) {
   charge(cost().shared_ns);
-  *p += v;
+  *p = static_cast<T>(*p + v);
 }
-inline int shared_fetch_add(int* p, int v) {
+template <class T>
+inline T shared_fetch_add(T* p, std::type_identity_t<T> v) {
   charge(cost().shared_ns);
-  const int old = *p;
-  *p += v;
+  const T old = *p;
+  *p = static_cast<T>(old + v);
   return old;
 }
 
@@ -239,11 +241,12 @@ template <class T, class Predicate>
 inline bool wait_word(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
   engine->check(word, sizeof(T), "wait");
   Watched<T, Predicate> watched{word, &predicate};
+  simgpu::Watch watch{word, sizeof(T), &watched.satisfied, &watched, wait};
   engine->sync();
   see_own_stores(word);
   while (!watched.satisfied(&watched)) {
     if (aborted(guard)) return false;
-    engine->watch(word, sizeof(T), &watched.satisfied, &watched, wait);
+    engine->watch(&watch, 1);
   }
   return !aborted(guard);
 }

@@ -1,0 +1,38 @@
+// A warp's wait for any of several words on the CUDA target.
+#pragma once
+#include "prim_cuda.cuh"
+
+namespace prim {
+
+// The warp waits until any of lanes 0 to n - 1 (n at most 32) finds one of its K words satisfied: word(lane, k),
+// predicate(lane, k, value), wait(lane). Returns the set of lanes that do, none when the rank was aborted instead. A time-out
+// names the first lane's wait.
+template <int K, class Word, class Predicate, class Describe>
+PRIM_FN std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate predicate, Describe describe) {
+  const int lane = detail::lane();
+  std::uint64_t started = 0, seen = 0;
+  for (unsigned polls = 0;; ++polls) {
+    const bool check = polls % detail::kPollsPerCheck == 0;
+    const bool ended = check && __any_sync(detail::kAllLanes, aborted(guard)) != 0;
+    bool satisfied = false;
+    PRIM_UNROLL
+    for (int k = 0; k < K; ++k) {
+      if (lane >= n) continue;
+      const auto value = load_acquire_sys(word(lane, k));
+      satisfied |= predicate(lane, k, value);
+      if (k == 0) seen = static_cast<std::uint64_t>(value);
+    }
+    const std::uint32_t ready = __ballot_sync(detail::kAllLanes, satisfied);
+    __syncwarp();  // what the satisfied lanes acquired, the others may read too
+    if (ended) return 0;
+    if (ready != 0) return ready;
+    if (!check) continue;
+    const std::uint64_t now = detail::clock_ns();
+    if (polls == 0) started = now;
+    if (__any_sync(detail::kAllLanes, now - started > guard.timeout_ns) == 0) continue;
+    if (lane == 0) detail::time_out(guard, describe(0), seen);
+    return 0;
+  }
+}
+
+}  // namespace prim

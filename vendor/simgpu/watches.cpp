@@ -1,0 +1,97 @@
+// Blocked waits: words that fibers watch, what wakes them, and what is left when nothing happens any more.
+#include <cstring>
+
+#include "engine.hpp"
+
+namespace simgpu {
+
+void Engine::watch(Watch* watches, int count) {
+  current->watches = watches;
+  current->num_watches = count;
+  for (int i = 0; i < count; ++i) {
+    Watch*& head = watches_[bucket(watches[i].word)];
+    watches[i].fiber = current;
+    watches[i].next = head;
+    head = &watches[i];
+  }
+  block();
+}
+
+// Takes the fiber's watches out of their lists.
+void Engine::end_watches(Fiber& fiber) {
+  for (int i = 0; i < fiber.num_watches; ++i) {
+    Watch** link = &watches_[bucket(fiber.watches[i].word)];
+    while (*link != nullptr && *link != &fiber.watches[i]) link = &(*link)->next;
+    if (*link != nullptr) *link = fiber.watches[i].next;
+  }
+}
+
+// Named waits of the rank give up.
+void Engine::wake_aborted(int rank, Time landed) {
+  for (auto& head : watches_)
+    for (Watch** link = &head; *link != nullptr;) {
+      Watch* watch = *link;
+      Fiber* fiber = watch->fiber;
+      if (fiber->cta->kernel->stream->rank != rank || watch->wait.name == nullptr) {
+        link = &watch->next;
+        continue;
+      }
+      *link = watch->next;
+      if (fiber->num_watches > 1) end_watches(*fiber), link = &head;
+      fiber->next = nullptr;
+      fiber->clock = std::max(fiber->clock, landed + from_ns(machine_.poll_ns));
+      wake(fiber, fiber->clock);
+    }
+}
+
+void Engine::notify(const void* word, Time landed) {
+  for (std::size_t r = 0; r < abort_words_.size(); ++r)
+    if (abort_words_[r] == word) wake_aborted(static_cast<int>(r), landed);
+  Watch*& head = watches_[bucket(word)];
+  for (Watch** link = &head; *link != nullptr;) {
+    Watch* watch = *link;
+    if (watch->word != word || !watch->satisfied(watch->context)) {
+      link = &watch->next;
+      continue;
+    }
+    *link = watch->next;
+    Fiber* fiber = watch->fiber;
+    if (fiber->num_watches > 1) end_watches(*fiber), link = &head;
+    fiber->next = nullptr;
+    const Time detect = from_ns(watch->wait.name != nullptr ? machine_.poll_ns : machine_.shared_ns) + adversary_.delay(500);
+    fiber->clock = std::max(fiber->clock, landed + detect);
+    wake(fiber, fiber->clock);
+  }
+}
+
+void Engine::notify_range(const void* begin, std::size_t bytes, Time landed) {
+  const char* word = static_cast<const char*>(begin);
+  for (const char* end = word + bytes; word < end; word += 4)
+    if (watches_[bucket(word)] != nullptr) notify(word, landed);
+}
+
+// A kernel that was placed and waits for nothing by name: for SM slots of its own, or for its CTAs to end.
+BlockedWait Engine::unfinished(const Kernel& kernel) {
+  const bool placing = kernel.started < kernel.launch.grid;
+  return {kernel.stream->rank, -1, -1, -1, kernel.launch.name, placing ? "SM slots" : "CTAs to end",
+          static_cast<std::uint64_t>(kernel.launch.grid), static_cast<std::uint64_t>(placing ? kernel.started : kernel.finished)};
+}
+
+std::vector<BlockedWait> Engine::blocked() const {
+  std::vector<BlockedWait> waits;
+  for (const Watch* head : watches_)
+    for (const Watch* w = head; w != nullptr; w = w->next) {
+      std::uint64_t seen = 0;
+      std::memcpy(&seen, w->word, static_cast<std::size_t>(w->bytes));
+      const Fiber& fiber = *w->fiber;
+      const Kernel* kernel = fiber.cta->kernel;
+      waits.push_back({kernel->stream->rank, fiber.cta->index, fiber.warp, w->wait.peer, kernel->launch.name,
+                       w->wait.name != nullptr ? w->wait.name : "mbarrier", w->wait.expected, seen});
+    }
+  for (const auto& stream : streams_)
+    for (const Kernel* kernel = stream->head; kernel != nullptr && kernel->placed && waits.empty(); kernel = kernel->following)
+      waits.push_back(unfinished(*kernel));
+  return waits;
+}
+
+}  // namespace simgpu
