@@ -35,6 +35,7 @@ from afdep.machine import Machine
 from afdep.shapes import ExchangeShape
 from afdep.simulator import BlockedWait, KernelTime
 from afdep.timing import Load, Timing
+from afdep.trace import Trace
 from afdep.world import World
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "RoutingError",
     "ShapeError",
     "Timing",
+    "Trace",
     "WaitTimeoutError",
     "World",
     "checks",

@@ -1,8 +1,11 @@
 """What a screen is measured with: frozen, validated once at the edge, and free of Hydra."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 WORKING_TREE = "working"
+TRACE = "trace"
+"""The routing kind of recorded expert ids."""
 
 
 @dataclass(frozen=True)
@@ -13,7 +16,7 @@ class Row:
         layout: canonical spelling, as 2A2F.
         hidden: elements of a row.
         dtype: of the dispatch payload.
-        routing: kind of the generated expert ids.
+        routing: kind of the generated expert ids, or `trace@` and the digest of the file of recorded ones.
         zipf_exponent: of the routing `skew`, else None.
         experts: over all FFN ranks.
     """
@@ -110,6 +113,7 @@ class ScreenConfig:
         rows: in table order.
         tokens: tokens per Attention rank, in table order.
         arms: baseline first.
+        trace: file of recorded expert ids, for the rows of the routing `trace`; else None.
     """
 
     name: str
@@ -121,6 +125,7 @@ class ScreenConfig:
     exchange: Exchange
     backend: Backend
     launcher: Launcher
+    trace: Path | None = None
 
     def bucket(self, tokens: int) -> int:
         return self.exchange.bucket or tokens

@@ -33,11 +33,13 @@ class Places:
         plan: the plan file.
         records: folder of the plan's record files.
         scratch: parent of the folders that processes start in.
+        trace: file of recorded expert ids, or None.
     """
 
     plan: Path
     records: Path
     scratch: Path
+    trace: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class Executor:
             records=str(self.places.records.resolve()),
             attempt=attempt,
             host=0,
+            trace=None if self.places.trace is None else str(self.places.trace),
         )
 
     def _slot(self, one: Process) -> Path:

@@ -19,6 +19,7 @@ class Job:
         records: absolute path of the folder for the record file.
         attempt: 1 for the first try of this process.
         host: ordinal of this host in the run.
+        trace: absolute path of the file of recorded expert ids, or None where no row takes any.
     """
 
     plan: str
@@ -27,6 +28,7 @@ class Job:
     records: str
     attempt: int
     host: int
+    trace: str | None = None
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")

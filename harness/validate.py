@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from afdep.arms import Arm
@@ -9,29 +11,34 @@ from afdep.dtypes import DISPATCH_DTYPES
 from afdep.layout import Layout
 from afdep.routing import KINDS
 from afdep.shapes import ExchangeShape
+from afdep.trace import Trace
 from harness import sections
-from harness.config import WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
+from harness.config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
 from harness.errors import ConfigError
 from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_word
+from harness.workspace import REPOSITORY
 
 LAYOUT_FORM = "a layout as 2A2F"
 ARM_FORM = "an arm as m2n or afdep"
+ROUTINGS = (*KINDS, TRACE)
 ROW_KEYS = ("layout", "hidden", "dtype", "routing", "experts")
 
 Data = Mapping[str, Any]
 
 
-def screen_config(config: Data, routings: Mapping[str, Data]) -> ScreenConfig:
+def screen_config(config: Data, routings: Mapping[str, Data], repository: Path = REPOSITORY) -> ScreenConfig:
     """Validate a composed configuration.
 
     Args:
         config: plain data, as `compose` returns it.
         routings: the options of the group `routing` by name; their numbers hold for every row of that kind.
+        repository: where a relative path of a trace starts.
 
     Raises:
         ConfigError: rows or arms that no screen can be planned from.
         ValueReadError: a value of another type than its key takes.
-        AfdepError: a layout, arm, hidden size, expert count or bucket that the kernels do not carry.
+        AfdepError: a layout, arm, hidden size, expert count or bucket that the kernels do not carry, or a trace that
+            is not valid or too small.
     """
     screen = config["screen"]
     arms = _arms(config)
@@ -47,7 +54,32 @@ def screen_config(config: Data, routings: Mapping[str, Data]) -> ScreenConfig:
         launcher=sections.launcher(config),
     )
     _check_shapes(read)
-    return read
+    return _with_trace(read, _name_or_none("trace", config["trace"]), repository)
+
+
+def _with_trace(read: ScreenConfig, name: str | None, repository: Path) -> ScreenConfig:
+    """The screen with recorded ids named by their digest, once they are checked against the rows that take them."""
+    taking = [row for row in read.rows if row.routing == TRACE]
+    if (name is None) != (not taking):
+        received = f"rows of {', '.join(dict.fromkeys(row.routing for row in read.rows))} and trace={name or 'none'}"
+        next_step = "Write routing=trace trace=FILE, with a .npy or .parquet file, or neither of the two."
+        raise ConfigError(f"trace: expected a file for the routing trace alone, received {received}.", next_step)
+    if name is None:
+        return read
+    path = (repository / name).resolve()
+    digests = {experts: _checked_trace(read, path, experts) for experts in {row.experts for row in taking}}
+    rows = (
+        replace(row, routing=f"{TRACE}@{digests[row.experts]}") if row.routing == TRACE else row for row in read.rows
+    )
+    return replace(read, rows=tuple(rows), trace=path)
+
+
+def _checked_trace(read: ScreenConfig, path: Path, experts: int) -> str:
+    trace = Trace.load(path, experts)
+    for row in read.rows:
+        if (row.routing, row.experts) == (TRACE, experts):
+            trace.check_size(max(read.tokens), Layout.parse(row.layout).attention_ranks, read.exchange.top_k)
+    return trace.digest
 
 
 def _name_or_none(name: str, value: object) -> str | None:
@@ -89,7 +121,7 @@ def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row
 
 
 def _row(data: Data, routings: Mapping[str, Data]) -> Row:
-    kind = as_choice("routing", data["routing"], KINDS)
+    kind = as_choice("routing", data["routing"], ROUTINGS)
     return Row(
         layout=str(Layout.parse(as_word("layout", data["layout"], LAYOUT_FORM))),
         hidden=as_count("hidden", data["hidden"], minimum=1),
@@ -121,7 +153,7 @@ def _canonical(axis: str, value: object) -> object:
         return as_count(axis, value, minimum=1)
     if axis == "layout":
         return str(Layout.parse(as_word(axis, value, LAYOUT_FORM)))
-    return as_choice(axis, value, DISPATCH_DTYPES if axis == "dtype" else KINDS)
+    return as_choice(axis, value, DISPATCH_DTYPES if axis == "dtype" else ROUTINGS)
 
 
 def _check_shapes(config: ScreenConfig) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import events
 from harness import plan as plans
-from harness.config import Row
+from harness.config import TRACE, Row
 from harness.digests import harness_digest, source_digest
 from harness.identity import Identity
 from harness.job import Job
@@ -34,12 +34,17 @@ _MAX_EXCHANGES, _MAX_SOURCES = 1024, 128
 
 @dataclass
 class Session:
-    """One job while it runs: the job, its seat in the plan, and the records so far."""
+    """One job while it runs: the job, its seat in the plan, the records so far, and the recorded ids of its row."""
 
     job: Job
     seat: Seat
     observed: dict[str, Any]
     records: list[Record]
+    trace: Any = None
+
+    @property
+    def row(self) -> Row:
+        return self.plan.rows[self.seat.process.row]
 
     @property
     def plan(self) -> Plan:
@@ -79,7 +84,7 @@ def _measure_or_explain(session: Session) -> bool:
     try:
         reason = _void_before_loading(session)
         world = None if reason else _world(session)
-        reason = reason or _void_after_loading(session, world)
+        reason = reason or _void_after_loading(session, world) or void_trace(session)
         if reason:
             session.records += session.seat.void(session.plan.cells, reason, **session.observed)
             return False
@@ -118,7 +123,7 @@ def _void_sources(session: Session, slot: Path) -> str | None:
 
 def _world(session: Session) -> Any:
     plan, process = session.plan, session.seat.process
-    row, exchange = plan.rows[process.row], plan.exchange
+    row, exchange = session.row, plan.exchange
     afdep = importlib.import_module("afdep")
     session.observed["loaded_digest"] = str(afdep.native_digest())
     return afdep.World(
@@ -155,10 +160,22 @@ def _void_after_loading(session: Session, world: Any) -> str | None:
     return planned.difference(loaded)
 
 
+def void_trace(session: Session) -> str | None:
+    """Read the recorded ids of the row, if it takes any; why they are not the planned ones."""
+    kind, _, planned = session.row.routing.partition("@")
+    if kind != TRACE:
+        return None
+    path = Path(str(session.job.trace))
+    session.trace = importlib.import_module("afdep").Trace.load(path, session.row.experts)
+    if session.trace.digest == planned:
+        return None
+    return f"trace changed since the plan: {planned} planned, {session.trace.digest} found"
+
+
 def _measure(session: Session, world: Any, cell: Cell) -> None:
     """Prove the cell bit for bit, time it, and say so."""
     plan = session.plan
-    timing = prove_and_time(plan, plan.rows[session.seat.process.row], world, cell)
+    timing = prove_and_time(plan, session.row, world, cell, session.trace)
     roles = {rank: world.layout.role(rank) for rank in timing.per_rank_us}
     observed = session.observed | {"proofs_passed": plan.backend.proof_exchanges}
     records = session.seat.measured(cell, timing.per_rank_us, roles, **observed)
@@ -170,19 +187,21 @@ def _latency_us(records: Sequence[Record]) -> float:
     return max(record.latency_us for record in records if record.role == "attention" and record.latency_us is not None)
 
 
-def prove_and_time(plan: Plan, row: Row, world: Any, cell: Cell) -> Any:
-    """The Timing of a cell, once its exchanges are proved exact in the same world."""
-    world.prove_loads(_loads(plan, row, cell, plan.backend.proof_exchanges), cell.bucket, plan.exchange.seed)
-    loads = _loads(plan, row, cell, plan.backend.num_exchanges)
+def prove_and_time(plan: Plan, row: Row, world: Any, cell: Cell, trace: Any = None) -> Any:
+    """The Timing of a cell, once its exchanges are proved exact in the same world; `trace` holds recorded ids."""
+    world.prove_loads(_loads(plan, row, cell, plan.backend.proof_exchanges, trace), cell.bucket, plan.exchange.seed)
+    loads = _loads(plan, row, cell, plan.backend.num_exchanges, trace)
     return world.time_exchanges(loads, cell.bucket, collect=plan.exchange.collect)
 
 
-def _loads(plan: Plan, row: Row, cell: Cell, num_exchanges: int) -> list[Any]:
+def _loads(plan: Plan, row: Row, cell: Cell, num_exchanges: int, trace: Any) -> list[Any]:
     """Routes of each exchange; alike for every arm, pair and attempt of a cell, and other ones in each exchange."""
     afdep = importlib.import_module("afdep")
     layout = afdep.Layout.parse(row.layout)
 
     def ids(exchange: int, source: int) -> Any:
+        if trace is not None:
+            return trace.replay(exchange, source, cell.tokens)
         return afdep.routing.make(
             row.routing,
             cell.tokens,

@@ -20,7 +20,8 @@ from harness.workspace import Workspace
 def run(texts: Sequence[str], around: Surroundings) -> int:
     """Measure a screen. A second run of the same plan measures nothing and says so."""
     conf_dir = around.repository / "conf"
-    config = screen_config(compose("screen", texts, conf_dir), load_options("routing", conf_dir))
+    routings = load_options("routing", conf_dir)
+    config = screen_config(compose("screen", texts, conf_dir), routings, around.repository)
     workspace = Workspace.under(config.launcher.out, around.repository)
     around.print_line(f"screen {config.name}: exporting, building and asking each tree what it is")
     plan, slots = planning.make(config, around.repository, workspace.trees, around.environ)
@@ -38,7 +39,8 @@ def _execute(
     config: ScreenConfig, plan_file: PlanFile, slots: Slots, workspace: Workspace, around: Surroundings
 ) -> Executor:
     plan = plan_file.plan
-    places = Places(workspace.plan(plan.plan_hash), workspace.records(plan.plan_hash), workspace.scratch)
+    folders = workspace.plan(plan.plan_hash), workspace.records(plan.plan_hash), workspace.scratch
+    places = Places(*folders, config.trace)
     progress = Progress(plan, 0, around.clock, around.print_line)
     executor = Executor(plan_file, slots, places, config.launcher, progress.listen, around.environ)
     remaining = executor.remaining()

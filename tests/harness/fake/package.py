@@ -3,7 +3,8 @@
 from afdep import routing
 from afdep.digest import native_digest
 from afdep.layout import Layout
+from afdep.trace import Trace
 from afdep.world import Load, World
 
-__all__ = ["Layout", "Load", "World", "native_digest", "routing"]
+__all__ = ["Layout", "Load", "Trace", "World", "native_digest", "routing"]
 """Public names, as far as a measured process needs them."""
