@@ -1,6 +1,7 @@
 // Which kernel runs: the protocol's, with the reduction compiled for the exchange's prefix and row.
 #pragma once
 #include "../../vendor/elastic/combine.cuh"
+#include "../../vendor/elastic/combine_columns.cuh"
 #include "../../vendor/elastic/copy_epilogue.cuh"
 #include "../../vendor/elastic/dispatch.cuh"
 #include "../../vendor/elastic/reduce_epilogue.cuh"
@@ -50,8 +51,13 @@ Kernel of_reduction(int prefix, int hidden_bytes) {
 }  // namespace kernels_detail
 
 inline Kernel dispatch_kernel(bool directed) { return directed ? &elastic::dispatch<Directed> : &elastic::dispatch<elastic::Symmetric>; }
+// Every row of a token is local where one rank holds all experts: that reduction goes in columns.
+inline bool reduces_in_columns(bool directed, const elastic::Exchange& e) {
+  return directed && e.num_routed_ranks == 1 && (e.switches & kUnionReducePrefix) == 0;
+}
 inline Kernel combine_kernel(bool directed, const elastic::Exchange& e) {
   using namespace kernels_detail;
+  if (reduces_in_columns(directed, e)) return &elastic::combine_columns<Directed>;
   return directed ? of_reduction<Combine<Directed>>(e.reduce_prefix, e.combine.hidden_bytes)
                   : of_reduction<Combine<elastic::Symmetric>>(e.reduce_prefix, e.combine.hidden_bytes);
 }

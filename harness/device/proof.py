@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+import torch
+import torch.distributed as dist
 
 from afdep import checks, reference, routing
 from afdep.cuda import DeviceBuffer, on_host
@@ -41,6 +43,8 @@ def prove(settings: Settings, buffer: DeviceBuffer, tokens: int) -> None:
     """
     loads = [sent_by(settings, buffer, tokens, settings.seed + index) for index in range(settings.proofs)]
     buffer.poison(tokens)
+    buffer.synchronize()
+    dist.barrier()  # a peer's first record must not meet poison that is still to come
     if buffer.role == "attention":
         _prove_source(settings, buffer, tokens, loads)
     else:
@@ -62,8 +66,6 @@ def _prove_source(settings: Settings, buffer: DeviceBuffer, tokens: int, loads: 
 
 
 def _prove_ffn(settings: Settings, buffer: DeviceBuffer, tokens: int, loads: list[list[Sent]]) -> None:
-    import torch
-
     received = None
     for _ in loads:
         received = buffer.ffn_receive(bucket=tokens)

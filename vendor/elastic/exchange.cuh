@@ -64,11 +64,9 @@ PRIM_FN prim::Guard guard(const Exchange& e) {
 
 // Tokens this rank received, or none if the exchange was given up: its counts may then not belong together.
 PRIM_FN int received_tokens(const Exchange& e) {
-  const auto found = prim::lanes([&](int l) {
-    if (l == 0) return prim::load(e.rank_prefix + e.num_ranks - 1);
-    return l == 1 && prim::aborted(guard(e)) ? 1 : 0;
-  });
-  return prim::broadcast(found, 1) != 0 ? 0 : prim::broadcast(found, 0);
+  const auto received = prim::lanes([&](int) { return prim::load(e.rank_prefix + e.num_ranks - 1); });
+  const auto ended = prim::lanes([&](int) { return prim::aborted(guard(e)) ? 1 : 0; });
+  return prim::broadcast(ended, 1) != 0 ? 0 : prim::broadcast(received, 0);
 }
 
 // Record `slot` of sender `source` in the dispatch inbox of `owner`.

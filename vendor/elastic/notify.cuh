@@ -39,7 +39,8 @@ PRIM_FN bool counted(const Exchange& e, const RankRange& receivers, int i) {
 // One token: every route counts for its expert, every destination rank once. Invalid routes are reported and not counted.
 PRIM_FN void count_token(const Exchange& e, int token, int* histogram) {
   const auto expert = prim::lanes([&](int l) -> std::int64_t { return l < e.top_k ? wide_expert(e, token, l) : -1; });
-  const auto same = prim::match(prim::lanes([&](int l) { return expert.at(l) < 0 ? -1 - l : expert.at(l); }));
+  // Ids that name no expert are reported as such, whether they repeat or not.
+  const auto same = prim::match(prim::lanes([&](int l) { return names_expert(e, expert.at(l)) ? static_cast<int>(expert.at(l)) : -1 - l; }));
   const auto failed = prim::lanes([&](int l) {
     if (expert.at(l) == -1) return Failure::none;
     if (!names_expert(e, expert.at(l))) return Failure::expert_out_of_range;
@@ -154,7 +155,7 @@ PRIM_FN void notify(const Exchange& e) {
   if (prim::cta() != 0) return;
   const int copy = Protocol::count_copy(e);
   if (receivers.first < receivers.last) publish_counts(e, receivers, copy);
-  receive_counts(e, senders, copy);
+  if (senders.first < senders.last) receive_counts(e, senders, copy);
   if (prim::warp() == 0) Protocol::counts_done(e);
 }
 

@@ -70,7 +70,7 @@ struct Part {
 template <int kUnroll>
 PRIM_FN Part<kUnroll> load_part(const Rows& rows, int k, int v, bool present) {
   Part<kUnroll> part;
-  const auto* from = reinterpret_cast<const prim::Vec16*>(rows.row(k)) + v;
+  const auto* from = reinterpret_cast<const prim::Vec16*>(present ? rows.row(k) : rows.base) + v;
   PRIM_UNROLL
   for (int u = 0; u < kUnroll; ++u) part.vector[u] = prim::load_streaming_if(present, from + 32 * u, 0x80008000u);
   return part;
