@@ -56,7 +56,7 @@ class CudaRank {
     launch_epilogue(stream, reduce_, shapes_.reduce_launch());
   }
   void transform(cudaStream_t stream, void* out) {
-    ExpertTransform args{exchange_, static_cast<char*>(out)};
+    ExpertTransform args{exchange_, static_cast<char*>(out), shape_.dtype};
     launch(stream, reinterpret_cast<const void*>(&expert_transform), {limits_.sm_count, 1024, 0}, &args, {});
   }
   void refuse(cudaStream_t stream) { launch(stream, reinterpret_cast<const void*>(&refuse_exchange), {1, 32, 0}, &exchange_, {}); }

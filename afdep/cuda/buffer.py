@@ -191,7 +191,7 @@ class DeviceBuffer:
             OrderError: `received` is not the last received one.
             ShapeError: another shape or dtype.
         """
-        self._require("ffn", self._received is received, "ffn_reply", "ffn_receive")
+        self._require("ffn", received is not None and self._received is received, "ffn_reply", "ffn_receive")
         inputs.check_replies(self.shape, out, len(received.x))
         self._received = None
         with self._ordered(out) as stream:

@@ -1,17 +1,20 @@
 """`python -m harness.device out=DIR arms=m2n,afdep NAME=VALUE...`: prove and time arms on this machine's GPUs.
 
-Prints a line per arm and repeat, and writes DIR/figures.json; exits 1 where a run failed.
+Prints a line per arm and repeat, and writes records to DIR/records; exits 1 where a run failed. Arms with switches
+are parted by semicolons.
 """
 
 import dataclasses
-import json
 import statistics
 import sys
 from pathlib import Path
 
-from harness.device import launch
+from harness.device import launch, recording
 from harness.device.launch import Outcome
 from harness.device.settings import Settings
+from harness.digests import harness_digest, source_digest
+from harness.records import write
+from harness.workspace import REPOSITORY
 
 
 def main(words: list[str]) -> int:
@@ -19,16 +22,14 @@ def main(words: list[str]) -> int:
     given = dict(word.partition("=")[::2] for word in words)
     folder = Path(given.pop("out", "out/device"))
     arms = given.pop("arms", given.pop("arm", "m2n,afdep"))
-    failed = False
-    outcomes = []
     settings = Settings.parse([f"{name}={value}" for name, value in given.items()])
+    failed = False
     for repeat in range(settings.repeats):
-        for arm in _rotated(arms.split(";" if ";" in arms else ","), repeat):
-            outcome = launch.run(dataclasses.replace(settings, arm=arm), repeat, folder)
+        for position, arm in enumerate(_rotated(arms.split(";" if ";" in arms else ","), repeat)):
+            outcome = launch.run(dataclasses.replace(settings, arm=arm), repeat, position, folder)
             failed |= _report(outcome)
-            outcomes.append(outcome)
-    written = [{"settings": dataclasses.asdict(o.settings), "repeat": o.repeat, "ranks": o.ranks} for o in outcomes]
-    (folder / "figures.json").write_text(json.dumps(written), encoding="utf-8")
+            digests = source_digest(REPOSITORY), harness_digest(REPOSITORY)
+            write(folder / "records", recording.records(outcome, position, *digests))
     return int(failed)
 
 

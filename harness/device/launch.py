@@ -40,10 +40,10 @@ class Outcome:
         return "; ".join([*said, *(f"rank {rank} left nothing" for rank in missing)]) or None
 
 
-def run(settings: Settings, repeat: int, folder: Path) -> Outcome:
+def run(settings: Settings, repeat: int, position: int, folder: Path) -> Outcome:
     """Start the ranks, wait for them, and read what they wrote. A rank that outlives the limit is ended."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / f"{settings.arm}-{settings.hidden}-{settings.dtype}-{repeat}"
+    stem = folder / f"run{repeat}-{position}"
     settings.save(stem.with_name(stem.name + ".settings"))
     num_ranks = Layout.parse(settings.layout).num_ranks
     port = _free_port()
