@@ -4,13 +4,8 @@ from statistics import median
 
 import pytest
 
-from afdep import World
-from harness import reports
-from harness.compose import compose
-from harness.selection import select
 from harness.statistics import rms_relative_error_pct
-from harness.worker import prove_and_time
-from harness.workspace import REPOSITORY
+from tests.harness.kept import comparison, shared, simulate
 
 MOST_RMS_PCT, MOST_MEDIAN_POINTS, MOST_POINTS = 10.0, 2.5, 6.0
 REPEATED_CELLS = 3
@@ -19,15 +14,7 @@ REPEATED_CELLS = 3
 @pytest.fixture(scope="module")
 def kept():
     """The comparison of the kept plan with the published table."""
-    (beside,) = reports.page(select(compose("report", ["source=records/first-light"]), REPOSITORY)).besides
-    return beside
-
-
-def shared(beside):
-    """Each cell's own and published comparison, with its row."""
-    for index, row in enumerate(beside.plan.rows):
-        for cell in beside.plan.cells:
-            yield row, beside.own(index, cell.tokens), beside.other(row, cell.tokens)
+    return comparison("first-light")
 
 
 def rms_pct(beside, layout, hidden, figure):
@@ -62,12 +49,3 @@ def test_this_tree_gives_the_kept_figures_again(kept, index, arm):
     cells = kept.plan.cells[:REPEATED_CELLS]
     expected = [getattr(kept.own(index, cell.tokens), figure) for cell in cells]
     assert simulate(kept.plan, row, kept.plan.arms[arm].name, cells) == pytest.approx(expected, rel=1e-12)
-
-
-def simulate(plan, row, arm, cells):
-    """The cells as a worker measures them: the median over exchanges, then the maximum over Attention ranks."""
-    shape = {"hidden": row.hidden, "num_experts": row.experts, "arm": arm, "transport_sms": plan.exchange.transport_sms}
-    limits = {"top_k": plan.exchange.top_k, "capacity": plan.exchange.capacity}
-    world = World(row.layout, **shape, **limits, mode="time", machine=plan.backend.machine)
-    timings = [prove_and_time(plan, row, world, cell).per_rank_us for cell in cells]
-    return [max(median(times[rank]) for rank in world.layout.attention_rank_ids) for times in timings]
