@@ -96,7 +96,7 @@ def _read_parquet(path: Path) -> NDArray[Any]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=[STEP, IDS])
+    table = pq.read_table(path, columns=[STEP, IDS], use_threads=False, pre_buffer=False)
     steps, lists = table.column(STEP).to_numpy(), table.column(IDS).combine_chunks()
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     if not any(is_kind(lists.type) for is_kind in kinds):

@@ -3,6 +3,7 @@
 import sys
 
 from harness.cli import main
+from harness.leaving import leave
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -5,8 +5,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from harness.errors import UsageError, valid_names
-from harness.surroundings import ERROR, Surroundings, real
+from harness.errors import OutputClosedError, UsageError, valid_names
+from harness.surroundings import ERROR, UNREAD, Surroundings, real
 from harness.trees import exclusive_directory
 from harness.workspace import REPOSITORY
 
@@ -21,12 +21,14 @@ def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
         around: the surroundings; the real ones if None.
 
     Returns:
-        0 done, 3 nothing measured or void alone, 4 usage error, failure or anything unexpected.
+        0 done, 3 nothing measured or void alone, 4 usage error, failure or anything unexpected, 141 nobody reads on.
     """
     try:
         return _verb(arguments)(arguments[1:], around or real())
     except KeyboardInterrupt:
         return _complain("interrupted: finished processes are recorded.", "Run the same command again to resume.")
+    except OutputClosedError:
+        return UNREAD
     except Exception as error:
         return _explain(error)
 

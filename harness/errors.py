@@ -36,6 +36,10 @@ class UsageError(HarnessError, ValueError):
     """A command line that names no verb, an unknown key or option, or a flag."""
 
 
+class OutputClosedError(HarnessError, OSError):
+    """The reader of standard output is gone, as in `| head`: nothing to explain, and nobody to explain it to."""
+
+
 class ValueReadError(HarnessError, ValueError):
     """A value of another type than its key takes, with what was read from the text."""
 

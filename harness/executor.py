@@ -1,6 +1,7 @@
 """Runs the blocks of a plan on this machine: one fresh process per row, arm, pair and position.
 
-What is recorded as ok is not run again. A process that dies becomes failed records with the reason. Imports no Hydra.
+What is recorded as ok is not run again. A process that dies becomes failed records with the reason, unless its own
+records are complete: they decide, whatever ended it afterwards. Imports no Hydra.
 """
 
 import itertools
@@ -44,7 +45,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Failure:
-    """A process that failed: which, why, the file that says so, and all that it wrote on standard error."""
+    """A process that ended badly: which, why, its record file, and all that it wrote on standard error."""
 
     process: Process
     reason: str
@@ -63,6 +64,8 @@ class Executor:
         launcher: processes at a time, and their time limit.
         listen: called with every event of every process, from several threads.
         environ: where allowed variables are taken from.
+        failures: processes whose cells are not all recorded as ok.
+        late_endings: processes that ended badly after all their cells were recorded as ok; their records count.
     """
 
     plan_file: PlanFile
@@ -72,6 +75,7 @@ class Executor:
     listen: Listener
     environ: Mapping[str, str]
     failures: list[Failure] = field(default_factory=list)
+    late_endings: list[Failure] = field(default_factory=list)
     _alive: dict[int, subprocess.Popen[str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -128,13 +132,20 @@ class Executor:
         wrote, reason = self._watch(one, start, job_path, folder / "stderr.txt")
         if self._stopping.is_set():  # ended by us: no failure, and resumed by the next run
             return
-        if wrote is None and reason is not None:
-            wrote = records.write(self.places.records, seat.failed(self.plan_file.plan.cells, reason)).name
         if reason is None:
             shutil.rmtree(folder)
         else:
-            with self._lock:
-                self.failures.append(Failure(one, reason, str(wrote), folder / "stderr.txt"))
+            self._judge(seat, wrote, reason, folder / "stderr.txt")
+
+    def _judge(self, seat: Seat, wrote: str | None, reason: str, stderr: Path) -> None:
+        """A bad ending is a failure unless the records say otherwise."""
+        complete = self._is_recorded(seat.process)
+        if complete:
+            wrote = self._files(seat.process)[-1].name
+        elif wrote is None:
+            wrote = records.write(self.places.records, seat.failed(self.plan_file.plan.cells, reason)).name
+        with self._lock:
+            (self.late_endings if complete else self.failures).append(Failure(seat.process, reason, str(wrote), stderr))
 
     def _job(self, one: Process, attempt: int) -> Job:
         return Job(

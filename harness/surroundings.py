@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.errors import OutputClosedError
 from harness.workspace import REPOSITORY
 
-OK, NOTHING, ERROR = 0, 3, 4
-"""Exit statuses: done; nothing measured, or void alone; usage, failure or anything unexpected."""
+OK, NOTHING, ERROR, UNREAD = 0, 3, 4, 141
+"""Exit statuses: done; nothing measured, or void alone; usage, failure or anything unexpected; output without a reader,
+as a shell reports SIGPIPE."""
 
 
 @dataclass(frozen=True)
@@ -38,4 +40,7 @@ def real() -> Surroundings:
 
 
 def _print_line(line: str) -> None:
-    print(line, flush=True)
+    try:
+        print(line, flush=True)
+    except BrokenPipeError as error:
+        raise OutputClosedError("standard output: expected a reader, received none.", "Read to the end.") from error

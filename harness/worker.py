@@ -21,6 +21,7 @@ from harness.config import TRACE, Row
 from harness.digests import harness_digest, source_digest
 from harness.identity import Identity
 from harness.job import Job
+from harness.leaving import leave
 from harness.plan import Cell, Plan
 from harness.recording import Seat
 from harness.records import Record, write
@@ -217,4 +218,4 @@ def _loads(plan: Plan, row: Row, cell: Cell, num_exchanges: int, trace: Any) -> 
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    leave(main(Path(sys.argv[1])))  # its records are synced: no thread of a library may abort it on the way out

@@ -13,6 +13,7 @@ from harness.device import launch, recording
 from harness.device.launch import Outcome
 from harness.device.settings import Settings
 from harness.digests import harness_digest, source_digest
+from harness.leaving import leave
 from harness.records import write
 from harness.workspace import REPOSITORY
 
@@ -58,4 +59,4 @@ def slowest_source_us(outcome: Outcome, tokens: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

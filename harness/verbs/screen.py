@@ -7,8 +7,8 @@ from harness import plan as plans
 from harness import planning, records, reports
 from harness.compose import compose, load_options
 from harness.config import ScreenConfig
-from harness.executor import Executor, Places
-from harness.plan import PlanFile
+from harness.executor import Executor, Failure, Places
+from harness.plan import Plan, PlanFile
 from harness.progress import Progress
 from harness.selection import Selection
 from harness.surroundings import ERROR, NOTHING, OK, Surroundings
@@ -64,11 +64,15 @@ def _conclude(executor: Executor, workspace: Workspace, around: Surroundings) ->
     reading = records.read(records.record_files(executor.places.records))
     page = reports.page(Selection(plan_file, workspace, reading))
     around.print_line("\n" + reports.body(page))
-    for failure in executor.failures:
-        row = plan_file.plan.rows[failure.process.row]
-        arm = plan_file.plan.arms[failure.process.arm].name
-        around.print_line(f"failed: {row.layout} {row.hidden} {arm}: {failure.reason}")
-        around.print_line(f"  record {failure.record_file}, all of stderr in {failure.stderr}")
+    _print_endings("warning, recorded in full before it ended", executor.late_endings, plan_file.plan, around)
+    _print_endings("failed", executor.failures, plan_file.plan, around)
     if executor.failures:
         return ERROR
     return OK if page.found.comparisons else NOTHING
+
+
+def _print_endings(title: str, endings: Sequence[Failure], plan: Plan, around: Surroundings) -> None:
+    for one in endings:
+        row, arm = plan.rows[one.process.row], plan.arms[one.process.arm].name
+        around.print_line(f"{title}: {row.layout} {row.hidden} {arm}: {one.reason}")
+        around.print_line(f"  record {one.record_file}, all of stderr in {one.stderr}")

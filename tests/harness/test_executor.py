@@ -117,6 +117,23 @@ def test_a_hanging_process_ends_with_its_time(bench):
     assert failed.fail_reason.startswith("timeout: still running after 3 s")
 
 
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_complete_records_count_however_their_process_ended(bench, order):
+    bench.behave({"arm": "m2n", "tokens": 8, "do": "abort late", "order": order})
+    assert bench.screen() == 0
+    assert {(one.status, one.attempt) for one in bench.records()} == {("ok", 1)}
+    assert "warning, recorded in full before it ended: 1A1F 2048 m2n: signal: ended by SIGABRT" in bench.text
+    assert "4 of 4 planned cells count" in bench.text
+
+
+def test_incomplete_records_do_not_count_however_late_their_process_ended(bench):
+    late = {"arm": "m2n", "do": "abort late", "order": "after", "tokens": 1}
+    bench.behave(late, {"arm": "m2n", "tokens": 8, "do": "raise"})
+    assert bench.screen() == 4
+    assert "failed: 1A1F 2048 m2n: signal: ended by SIGABRT" in bench.text
+    assert "warning" not in bench.text
+
+
 def test_a_failed_process_runs_again(bench):
     bench.behave({"arm": "m2n", "tokens": 1, "do": "raise"})
     assert [bench.screen("tokens=[1]"), bench.screen("tokens=[1]")] == [4, 4]

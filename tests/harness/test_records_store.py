@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -96,6 +97,11 @@ def test_simultaneous_writers_of_one_key_lose_nothing_and_no_read_fails(tmp_path
 def test_a_digest_stays_text_even_under_a_partition_like_path(tmp_path, digest):
     path = records.write(tmp_path / f"native_digest={digest}", [record(native_digest=digest)])
     assert records.read([path]).records[0].native_digest == digest
+
+
+def test_records_are_written_and_read_by_one_thread(tmp_path):
+    records.read([records.write(tmp_path, [record(), record(key="other")])])
+    assert [pa.cpu_count(), pa.io_thread_count()] == [1, 1]
 
 
 def test_a_missing_folder_holds_no_records(tmp_path):

@@ -39,10 +39,10 @@ def tokens_of(load):
 
 class World:
     registered_bytes = 4096
+    proved = None  # of the process: proof and timing have a world each
 
     def __init__(self, layout, *, arm, **shape):
         self.layout, self.arm, self.shape = Layout.parse(layout), Arm.parse(arm), shape
-        self.proved = None
 
     @property
     def identity(self):
@@ -54,7 +54,7 @@ class World:
 
     def prove_loads(self, loads, bucket, seed):
         self._act("prove", tokens_of(loads[0]))
-        self.proved = (tokens_of(loads[0]), bucket)
+        World.proved = (tokens_of(loads[0]), bucket)
 
     def time_exchanges(self, loads, bucket, collect="copy"):
         tokens = tokens_of(loads[0])
@@ -86,12 +86,28 @@ def wait_for_file(wish):
         time.sleep(0.01)
 
 
+def abort_around_the_news(wish):
+    """Abort once the records are written: before the process says so, or after."""
+    from harness import events
+
+    say = events.say
+
+    def say_and_abort(event, **fields):
+        if event == events.CELL or wish["order"] == "after":
+            say(event, **fields)
+        if event == events.WRITTEN:
+            os.abort()
+
+    events.say = say_and_abort
+
+
 ACTIONS = {
     "raise": complain_and_raise,
     "memory": run_out_of_memory,
     "exit": lambda wish: os._exit(wish["code"]),
     "kill": lambda wish: os.kill(os.getpid(), signal.SIGKILL),
     "abort": lambda wish: os.abort(),
+    "abort late": abort_around_the_news,
     "hang": lambda wish: time.sleep(600),
     "wait": wait_for_file,
 }
