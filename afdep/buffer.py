@@ -69,6 +69,12 @@ class Buffer:
         self._tokens: int | None = None
         self._routes: Array | None = None
         self._received: Received | None = None
+        self._received_at = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no exchange is open: what was dispatched is collected, what was received is replied to."""
+        return self._tokens is None and self._received is None
 
     @property
     def pending(self) -> Received | None:
@@ -101,6 +107,7 @@ class Buffer:
         bucket = self._shape.capacity if bucket is None else bucket
         with self._group.refusing(self.rank):
             sent = inputs.outgoing(self._shape, x, topk_idx, topk_weights, bucket, num_tokens)
+            self._group.begin(self.rank, bucket)
         self._tokens = sent.tokens
         memory = [self._on_device(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
         self._routes = memory[2]
@@ -157,6 +164,8 @@ class Buffer:
         bucket = self._shape.capacity if bucket is None else bucket
         with self._group.refusing(self.rank):
             self._shape.check_bucket(0, bucket)
+            self._group.begin(self.rank, bucket)
+        self._received_at = self._group.runs
         native = self._simulator.receive(self.rank, bucket)
         self._received = self._views(native, bucket)
         return self._received
@@ -171,11 +180,12 @@ class Buffer:
                 these are read where they are, when the reply runs.
 
         Raises:
-            OrderError: `received` is not the last received one.
-            ShapeError: another shape or dtype.
+            OrderError: `received` is not the last received one, or `out` was made on the host before anything arrived.
+            ShapeError: another shape or dtype, or fewer rows than were received.
         """
         self._require("ffn", self._received is received, "ffn_reply", "ffn_receive")
         replies = inputs.replies(self._shape, out, len(received.x))
+        self._require_arrived(received, replies)
         self._received = None
         address = replies.ctypes.data
         if not self._group.owns(self.rank, address):
@@ -186,12 +196,25 @@ class Buffer:
         self._group.hold([replies])
         self._simulator.native.ffn_reply(self._simulator.handle, self.rank, address)
 
+    def _require_arrived(self, received: Received, replies: Array) -> None:
+        """A reply made on the host answers rows that are there: they arrive in `World.run()`."""
+        arrived = self._group.runs > self._received_at
+        if not arrived and not self._group.owns(self.rank, replies.ctypes.data):
+            raise OrderError(
+                f"ffn_reply on rank {self.rank}: expected World.run() behind ffn_receive, received a reply without it.",
+                "Rows arrive in run(): receive, run, compute, reply, run. On the device use World.expert_transform.",
+            )
+        rows = int(received.expert_offsets[-1]) if arrived else 0
+        if len(replies) < rows:
+            raise ShapeError("out", f"{rows} rows or more", len(replies), "Reply with a row for each received row.")
+
     def _require(self, role: str, in_order: bool, call: str, other: str) -> None:
         self._group.require_alive()
         if self.role != role:
+            layout = self._shape.layout
             raise OrderError(
                 f"{call}: expected an {role} rank, received rank {self.rank}, which is {self.role}.",
-                f"In {self._shape.layout} use rank {list(self._shape.layout.ffn_rank_ids)} for FFN calls, others else.",
+                f"FFN ranks of {layout} are {list(layout.ffn_rank_ids)}, the rest are Attention.",
             )
         if not in_order:
             raise OrderError(

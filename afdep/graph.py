@@ -1,5 +1,9 @@
 """Captured work of a simulated group: what a CUDA graph is on a device."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from afdep.buffer import Buffer
 from afdep.errors import OrderError
 from afdep.group import Group
 
@@ -15,11 +19,13 @@ class Graph:
         self._group = group
         self._number: int | None = None
         self._memory: list[object] = []
+        group.capturing = True
 
     def end_capture(self) -> None:
         """Take what was captured, and the memory it uses."""
         self._number = self._group.simulator.native.sim_end_capture(self._group.simulator.handle)
         self._memory = self._group.captured()
+        self._group.capturing = False
 
     def replay(self) -> None:
         """Enqueue everything captured once more; `World.run` lets it happen.
@@ -35,3 +41,28 @@ class Graph:
             )
         self._group.hold(self._memory)
         self._group.simulator.native.sim_replay(self._group.simulator.handle, self._number)
+
+
+@contextmanager
+def capturing(group: Group, buffers: Sequence[Buffer]) -> Iterator[Graph]:
+    """Record what the block enqueues; see `World.capture`."""
+    group.require_alive()
+    group.require_no_capture("capture")
+    _require_whole_exchanges(buffers, "begin")
+    group.captured()
+    group.simulator.native.sim_begin_capture(group.simulator.handle)
+    graph = Graph(group)
+    try:
+        yield graph
+    finally:
+        graph.end_capture()
+    _require_whole_exchanges(buffers, "end")
+
+
+def _require_whole_exchanges(buffers: Sequence[Buffer], where: str) -> None:
+    open_ranks = [buffer.rank for buffer in buffers if not buffer.is_idle]
+    if open_ranks:
+        raise OrderError(
+            f"capture: expected no open exchange at its {where}, received one on rank {open_ranks[0]}.",
+            "Capture whole exchanges: dispatch and collect, receive and reply, on every rank.",
+        )

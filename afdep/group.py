@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, PeerRefusedError
+from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, OrderError, PeerRefusedError, ShapeError
 from afdep.shapes import ExchangeShape
 from afdep.simulator import Simulator
 
@@ -29,10 +29,31 @@ class Group:
         self._held: list[object] = []
         self._outputs: list[NDArray[Any]] = []
         self._ended_by: str | None = None
+        self._begun = [0] * shape.layout.num_ranks
+        self._buckets: dict[int, tuple[int, int]] = {}
+        self.runs = 0
+        self.capturing = False
+
+    def begin(self, rank: int, bucket: int) -> None:
+        """A rank begins its next exchange, with the bucket that every rank passes for it.
+
+        Raises:
+            ShapeError: another rank passed another bucket for this exchange.
+        """
+        number = self._begun[rank]
+        self._begun[rank] += 1
+        first, agreed = self._buckets.setdefault(number, (rank, bucket))
+        if agreed != bucket:
+            expected = f"{agreed}, as rank {first} passed for exchange {number + 1}"
+            raise ShapeError("bucket", expected, bucket, "All ranks pass the same sequence of buckets.")
+        if min(self._begun) > number:
+            del self._buckets[number]
 
     def run(self) -> None:
         """Run everything enqueued to its end; see `World.run`."""
         self.require_alive()
+        self.require_no_capture("run")
+        self.runs += 1
         try:
             self.simulator.run()
             self._raise_abort()
@@ -79,6 +100,18 @@ class Group:
         """Raise DeadBufferError after a failure."""
         if self._ended_by is not None:
             raise DeadBufferError(self._ended_by)
+
+    def require_no_capture(self, call: str) -> None:
+        """Refuse a call that makes no sense while a graph is captured.
+
+        Raises:
+            OrderError: a graph is being captured.
+        """
+        if self.capturing:
+            raise OrderError(
+                f"{call}: expected no capture under way, received {call} inside a `with world.capture()` block.",
+                "Leave the block first: what it enqueues runs when its graph is replayed.",
+            )
 
     def _poison_outputs(self) -> None:
         for output in self._outputs:

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from afdep.errors import BuildError
+
 
 class ShapeStruct(ctypes.Structure):
     """`afdep_shape` of abi.h."""
@@ -135,8 +137,18 @@ class NativeLibrary:
 
 @cache
 def load(path: Path) -> NativeLibrary:
-    """The library at `path`, loaded once a process."""
-    return NativeLibrary(path)
+    """The library at `path`, loaded once a process.
+
+    Raises:
+        BuildError: no such file, or not a library of this tree.
+    """
+    try:
+        return NativeLibrary(path)
+    except (OSError, AttributeError) as error:
+        raise BuildError(
+            f"native library: expected one built from this tree, received {path}: {error}.",
+            "Leave `library` out to have it built.",
+        ) from error
 
 
 __all__ = [

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from afdep.arms import Protocol
 from afdep.dtypes import DispatchDtype, dispatch_dtype
 from afdep.errors import CapacityError, ShapeError
@@ -126,7 +128,7 @@ class ExchangeShape:
 
 
 def _check_integer(argument: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ShapeError(argument, "an integer", value, f"It is a {type(value).__name__}; pass int({argument}).")
 
 

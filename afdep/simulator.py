@@ -60,7 +60,8 @@ class BlockedWait:
     def __str__(self) -> str:
         of = "" if self.peer is None else f" of rank {self.peer}"
         where = f"rank {self.rank} {self.kernel} CTA {self.cta} warp {self.warp}"
-        return f"{where} waits for {self.wait}{of} (expected {self.expected}, seen {self.seen})"
+        wanted = f"other than {self.expected}" if self.expected == self.seen else str(self.expected)
+        return f"{where} waits for {self.wait}{of} (expected {wanted}, seen {self.seen})"
 
 
 @dataclass(frozen=True)

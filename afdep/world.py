@@ -1,7 +1,7 @@
 """The simulator's public face: a whole group of ranks in one process, on numpy arrays."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from afdep.arms import Arm
 from afdep.buffer import Buffer
 from afdep.dtypes import DISPATCH_DTYPES
 from afdep.errors import OrderError, ShapeError
-from afdep.graph import Graph
+from afdep.graph import Graph, capturing
 from afdep.group import Group
 from afdep.layout import Layout
 from afdep.machine import Machine
@@ -75,6 +75,10 @@ class World:
         self.shape.check_protocol(self.arm.protocol)
         if mode not in ("check", "time", "hunt"):
             raise ShapeError("mode", "check, time or hunt", mode, "Pick one of the three.")
+        if fiber not in ("warp", "thread"):
+            raise ShapeError("fiber", "warp or thread", fiber, "Pick one of the two.")
+        if not 0 <= seed < 2**64:
+            raise ShapeError("seed", "0..2**64 - 1", seed, "Seeds of schedules are 64 bits, unsigned.")
         self._mode = mode
         machine = machine if isinstance(machine, Machine) else Machine.load(machine)
         self._native = native.load(library or build.build(fiber))
@@ -104,7 +108,12 @@ class World:
         return int(self._native.inbox_bytes(native.byref(self._native_shape())))
 
     def buffer(self, rank: int) -> Buffer:
-        """The Buffer of a rank."""
+        """The Buffer of a rank.
+
+        Raises:
+            ShapeError: no such rank.
+        """
+        self._check_rank(rank)
         return self._buffers[rank]
 
     @property
@@ -130,25 +139,26 @@ class World:
         self._group.run()
 
     def empty(self, rank: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """A zeroed array in a rank's memory, read and written in place by what is enqueued and by graphs."""
+        """A zeroed array in a rank's memory, read and written in place by what is enqueued and by graphs.
+
+        Raises:
+            ShapeError: no such rank.
+        """
+        self._check_rank(rank)
         block = self.simulator.allocate(rank, max(1, int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize))
         return block.array(shape, dtype)
 
-    @contextmanager
-    def capture(self) -> Iterator[Graph]:
-        """Record the calls of the block instead of enqueueing them.
+    def capture(self) -> AbstractContextManager[Graph]:
+        """Record the calls of a `with` block instead of enqueueing them. The block holds whole exchanges, of every rank.
 
-        Yields:
-            The graph, to be replayed once the block has ended.
+        Returns:
+            A context that gives the graph, to be replayed once the block has ended.
+
+        Raises:
+            OrderError: on entering inside another capture, or where an exchange is open as the block begins or ends:
+                replays of half an exchange would break the order that the protocol rests on.
         """
-        self._group.require_alive()
-        self._group.captured()
-        self._native.sim_begin_capture(self.simulator.handle)
-        graph = Graph(self._group)
-        try:
-            yield graph
-        finally:
-            graph.end_capture()
+        return capturing(self._group, self._buffers)
 
     @property
     def informed_ranks(self) -> list[int]:
@@ -200,6 +210,9 @@ class World:
         Raises:
             MismatchError: the first difference.
         """
+        self._group.require_no_capture("prove")
+        if not loads:
+            raise ShapeError("exchanges", "1 or more", 0, "A proof of no exchange proves nothing.")
         self._native.sim_set_payload(self.simulator.handle, 1)
         try:
             proof.prove(self, loads, bucket, seed)
@@ -207,7 +220,12 @@ class World:
             self._native.sim_set_payload(self.simulator.handle, int(self._mode != "time"))
 
     def poison(self, bucket: int) -> None:
-        """Fill what an exchange of that bucket writes, on every rank, with bytes of ones."""
+        """Fill what an exchange of that bucket writes, on every rank, with bytes of ones.
+
+        Raises:
+            CapacityError, ShapeError: no bucket of this group.
+        """
+        self.shape.check_bucket(0, bucket)
         for rank in range(self.layout.num_ranks):
             self._native.sim_poison(self.simulator.handle, rank, bucket, _POISON)
 
@@ -238,6 +256,10 @@ class World:
             self._pass_through(load.topk_idx, load.bucket or bucket)
         self.run()
         return timing.of_trace(self.simulator.take_trace(), len(loads))
+
+    def _check_rank(self, rank: int) -> None:
+        if not 0 <= rank < self.layout.num_ranks:
+            raise ShapeError("rank", f"0..{self.layout.num_ranks - 1}", rank, f"{self.layout} has no other ranks.")
 
     def _native_shape(self) -> ShapeStruct:
         shape = self.shape

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ def void_trace(session: Session) -> str | None:
 def _measure(session: Session, world: Any, cell: Cell) -> None:
     """Prove the cell bit for bit, time it, and say so."""
     plan = session.plan
-    timing = prove_and_time(plan, session.row, world, cell, session.trace)
+    timing = prove_and_time(plan, session.row, lambda: _world(session), cell, session.trace)
     roles = {rank: world.layout.role(rank) for rank in timing.per_rank_us}
     observed = session.observed | {"proofs_passed": plan.backend.proof_exchanges}
     records = session.seat.measured(cell, timing.per_rank_us, roles, **observed)
@@ -188,11 +188,15 @@ def _latency_us(records: Sequence[Record]) -> float:
     return max(record.latency_us for record in records if record.role == "attention" and record.latency_us is not None)
 
 
-def prove_and_time(plan: Plan, row: Row, world: Any, cell: Cell, trace: Any = None) -> Any:
-    """The Timing of a cell, once its exchanges are proved exact in the same world; `trace` holds recorded ids."""
-    world.prove_loads(_loads(plan, row, cell, plan.backend.proof_exchanges, trace), cell.bucket, plan.exchange.seed)
+def prove_and_time(plan: Plan, row: Row, make_world: Callable[[], Any], cell: Cell, trace: Any = None) -> Any:
+    """The Timing of a cell, once its exchanges are proved exact; `trace` holds recorded ids.
+
+    Both begin with a world of their own: what ran before, in another cell or in the proof, must not show in a time.
+    """
+    proof = _loads(plan, row, cell, plan.backend.proof_exchanges, trace)
+    make_world().prove_loads(proof, cell.bucket, plan.exchange.seed)
     loads = _loads(plan, row, cell, plan.backend.num_exchanges, trace)
-    return world.time_exchanges(loads, cell.bucket, collect=plan.exchange.collect)
+    return make_world().time_exchanges(loads, cell.bucket, collect=plan.exchange.collect)
 
 
 def _loads(plan: Plan, row: Row, cell: Cell, num_exchanges: int, trace: Any) -> list[Any]:

@@ -3,9 +3,11 @@
 // Why neither phase needs an entry barrier. Notation: s a source, f an FFN rank, N an exchange.
 //   1. A rank enqueues whole dispatch -> combine pairs on one ordered stream, and a main kernel (dispatch, combine) launches
 //      without programmatic dependent launch: it starts after the epilogue before it has completed.
-//   2. An FFN rank's inbox takes dispatch records only, and region s of it is written by s alone. s writes records N+1 in its
-//      dispatch kernel N+1, which by 1 follows its combine kernel N, whose close() awaited every CTA of f's combine kernel N.
-//      By 1 that kernel started after f's copy epilogue N, the last reader of records N, had completed.
+//   2. An FFN rank's inbox takes dispatch records only. s writes records N+1 in its dispatch kernel N+1, which by 1 follows its
+//      combine kernel N, whose close() awaited every CTA of f's combine kernel N. By 1 that kernel started after f's copy
+//      epilogue N, the last reader of any source's records N, had completed; and those had all landed, since f's dispatch
+//      kernel N awaited every source. So the argument is about readers that are done, not about addresses: regions may move
+//      with the bucket. Within one exchange each source has a region of its own.
 //   3. A source's inbox takes replies only, and f writes region f of it alone (or its tokens' master lanes, which no other FFN
 //      rank writes). f writes replies N+1 in its combine kernel N+1, which by 1 follows its dispatch kernel N+1, whose close()
 //      awaited every CTA of s's dispatch kernel N+1. By 1 that kernel started after s's reduce epilogue N, the last reader of

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from afdep import World
+from afdep import Layout, World
 from harness import reports
 from harness.compose import compose
 from harness.selection import select
@@ -32,6 +32,7 @@ def simulate(plan, row, arm, cells):
     """The cells as a worker measures them: the median over exchanges, then the maximum over Attention ranks."""
     shape = {"hidden": row.hidden, "num_experts": row.experts, "arm": arm, "transport_sms": plan.exchange.transport_sms}
     limits = {"top_k": plan.exchange.top_k, "capacity": plan.exchange.capacity, "dispatch_dtype": row.dtype}
-    world = World(row.layout, **shape, **limits, mode="time", machine=plan.backend.machine)
-    timings = [prove_and_time(plan, row, world, cell).per_rank_us for cell in cells]
-    return [max(median(times[rank]) for rank in world.layout.attention_rank_ids) for times in timings]
+    settings = {**shape, **limits, "mode": "time", "machine": plan.backend.machine, "seed": plan.exchange.seed}
+    timings = [prove_and_time(plan, row, lambda: World(row.layout, **settings), cell).per_rank_us for cell in cells]
+    attention = Layout.parse(row.layout).attention_rank_ids
+    return [max(median(times[rank]) for rank in attention) for times in timings]

@@ -14,12 +14,12 @@ from harness.verbs import screen
 ARMS = "arm=[m2n,m2n,afdep@bd4db4da]"
 
 
-def run(out: Path) -> tuple[int, list[records.Record], str]:
+def run(out: Path, tokens: str = "[1,16]") -> tuple[int, list[records.Record], str]:
     """A screen of this very tree: status, records and what was printed."""
     lines: list[str] = []
     now = datetime(2026, 1, 2, tzinfo=UTC)
     around = Surroundings(real().repository, real().environ, itertools.count().__next__, lambda: now, lines.append)
-    texts = ["screen=grid", "tokens=[1,16]", ARMS, "screen.declared_aa=true", f"launcher.out={out}"]
+    texts = ["screen=grid", f"tokens={tokens}", ARMS, "screen.declared_aa=true", f"launcher.out={out}"]
     status = screen.run(texts, around)
     reading = records.read(sorted(out.glob("records/*/*.parquet")))
     return status, list(reading.records), "\n".join(lines)
@@ -60,3 +60,11 @@ def test_a_second_measurement_gives_the_same_samples(first, tmp_path):
     status, found, text = run(tmp_path)
     assert status == 0, text
     assert cells(found) == cells(first[1])
+
+
+@pytest.mark.parametrize("tokens", ["[16]", "[16,1]"])
+def test_a_cells_times_do_not_depend_on_its_company(first, tmp_path, tokens):
+    status, found, text = run(tmp_path, tokens)
+    assert status == 0, text
+    alone = {key: samples for key, samples in cells(found).items() if key[1] == 16}
+    assert alone == {key: samples for key, samples in cells(first[1]).items() if key[1] == 16}

@@ -101,7 +101,7 @@ class Listener:
 
 def test_each_exchange_replays_the_next_step_source_by_source(path):
     world, trace = Listener(), Trace.load(path, 128)
-    worker.prove_and_time(plan(), plan().rows[0], world, Cell(8, 8), trace)
+    worker.prove_and_time(plan(), plan().rows[0], lambda: world, Cell(8, 8), trace)
     assert (len(world.proved), len(world.timed)) == (1, 10)
     for exchange, load in enumerate(world.timed):
         step = trace.ids[exchange % STEPS]

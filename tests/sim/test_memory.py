@@ -91,7 +91,9 @@ def test_memory_of_one_group_is_not_taken_for_anothers(arm):
     ids = make_routes(first, [16])
     rows = exchange(first, ids).received[0].x
     second.sources[0].source_dispatch(reference.payload(16, 64, 1), ids[0])
-    second.ffns[0].ffn_reply(second.ffns[0].ffn_receive(), rows)
+    received = second.ffns[0].ffn_receive()
+    second.run()
+    second.ffns[0].ffn_reply(received, rows)
     collected = second.sources[0].source_collect()
     second.run()
     assert np.isfinite(collected.astype(np.float32)).all()
