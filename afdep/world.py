@@ -149,7 +149,7 @@ class World:
         return block.array(shape, dtype)
 
     def capture(self) -> AbstractContextManager[Graph]:
-        """Record the calls of a `with` block instead of enqueueing them. The block holds whole exchanges, of every rank.
+        """Record the calls of a `with` block instead of enqueueing them: whole exchanges, of every rank.
 
         Returns:
             A context that gives the graph, to be replayed once the block has ended.
