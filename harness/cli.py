@@ -1,9 +1,11 @@
 """`python -m harness VERB key=value...`: finds the verb, and turns every error into two lines and exit status 4."""
 
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 
 from harness.errors import OutputClosedError, UsageError, valid_names
 from harness.surroundings import ERROR, UNREAD, Surroundings, real
@@ -46,11 +48,17 @@ def _explain(error: Exception) -> int:
     problem, next_step = getattr(error, "problem", None), getattr(error, "next_step", None)
     if isinstance(problem, str) and isinstance(next_step, str):
         return _complain(problem, next_step)
-    folder = exclusive_directory(REPOSITORY / "out" / "errors", "error")
-    path = folder / "traceback.txt"
+    path = _errors_folder() / "traceback.txt"
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(str(error).split()) or "no message"
     return _complain(f"unexpected {type(error).__name__}: {text}", f"This is a defect; its traceback is in {path}.")
+
+
+def _errors_folder() -> Path:
+    try:
+        return exclusive_directory(REPOSITORY / "out" / "errors", "error")
+    except OSError:  # the out folder may be what is wrong
+        return Path(tempfile.mkdtemp(prefix="harness-error-"))
 
 
 def _complain(problem: str, next_step: str) -> int:

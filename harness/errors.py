@@ -64,5 +64,9 @@ class PublishedError(HarnessError, ValueError):
     """Published figures that are missing or contradict themselves."""
 
 
+class WorkspaceError(HarnessError, ValueError):
+    """An out folder that is a file, or lies below one."""
+
+
 class ReportError(HarnessError, ValueError):
     """A report that has nothing to report on, or no place to go."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.config import Backend, Exchange, Launcher
 from harness.errors import ConfigError, valid_names
-from harness.words import as_choice, as_count, as_flag, as_word
+from harness.words import as_choice, as_count, as_flag, as_name, as_word
 
 MAX_SEED = 2**31
 """Seeds stay in 32 bits so that one per source can be derived from them."""
@@ -50,8 +50,8 @@ def backend(config: Mapping[str, Any], num_arms: int) -> Backend:
     """
     data = section(config, "backend", Backend.__dataclass_fields__)
     read = Backend(
-        name=as_word("backend.name", data["name"], "a backend as sim"),
-        machine=as_word("backend.machine", data["machine"], "a machine as h100-nvlink"),
+        name=as_name("backend.name", data["name"]),
+        machine=as_name("backend.machine", data["machine"]),
         deterministic=as_flag("backend.deterministic", data["deterministic"]),
         pairs=as_count("backend.pairs", data["pairs"], minimum=1),
         num_exchanges=as_count("backend.num_exchanges", data["num_exchanges"], minimum=1),

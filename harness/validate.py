@@ -15,7 +15,7 @@ from afdep.trace import Trace
 from harness import sections
 from harness.config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
 from harness.errors import ConfigError
-from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_word
+from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_name, as_word, refuse_repeats
 from harness.workspace import REPOSITORY
 
 LAYOUT_FORM = "a layout as 2A2F"
@@ -41,11 +41,12 @@ def screen_config(config: Data, routings: Mapping[str, Data], repository: Path =
             is not valid or too small.
     """
     screen = config["screen"]
-    arms = _arms(config)
+    declared_aa = as_flag("screen.declared_aa", screen["declared_aa"])
+    arms = _arms(config, declared_aa)
     read = ScreenConfig(
-        name=as_word("screen.name", screen["name"], "a name"),
+        name=as_name("screen.name", screen["name"]),
         published=_name_or_none("screen.published", screen["published"]),
-        declared_aa=as_flag("screen.declared_aa", screen["declared_aa"]),
+        declared_aa=declared_aa,
         rows=_rows(config, screen, routings),
         tokens=tuple(as_count("tokens", value, minimum=0) for value in _axis(config, "tokens")),
         arms=arms,
@@ -96,26 +97,35 @@ def _values(config: Data, axis: str) -> object:
     return section.get("values") if isinstance(section, Mapping) else None
 
 
-def _arms(config: Data) -> tuple[ArmChoice, ...]:
-    names = [str(Arm.parse(as_word("arm", value, ARM_FORM))) for value in as_list("arm", _values(config, "arm"))]
+def _arms(config: Data, declared_aa: bool) -> tuple[ArmChoice, ...]:
+    spellings = [as_word("arm", value, ARM_FORM) for value in as_list("arm", _values(config, "arm"))]
+    names = [str(Arm.parse(spelling)) for spelling in spellings]
     trees = sections.section(config, "trees", ("baseline", "candidate"))
     baseline, candidate = (
         as_word(f"trees.{side}", trees[side], f"a git revision or {WORKING_TREE}") for side in ("baseline", "candidate")
     )
     if len(names) == 1 and baseline != candidate:
-        names = names * 2
+        spellings, names = spellings * 2, names * 2
     if len(names) < 2:
         raise ConfigError(
             f"arm: expected a baseline and at least one arm to compare, received {', '.join(names)}.",
             "Write arm=[m2n,afdep], or give the two trees different revisions.",
         )
-    return tuple(ArmChoice(name, candidate if index else baseline) for index, name in enumerate(names))
+    arms = tuple(ArmChoice(name, candidate if index else baseline) for index, name in enumerate(names))
+    if not declared_aa:
+        meanings = [f"{arm.name} of the tree {arm.tree}" for arm in arms]
+        refuse_repeats("arm", spellings, meanings, "Drop one of them, or declare an A/A: screen.declared_aa=true.")
+    return arms
 
 
 def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row, ...]:
     if "rows" in screen:
         entries = as_list("screen.rows", screen["rows"])
-        return _selected(config, [_row(sections.section({"row": one}, "row", ROW_KEYS), routings) for one in entries])
+        rows = [_row(sections.section({"row": one}, "row", ROW_KEYS), routings) for one in entries]
+        refuse_repeats("screen.rows", entries, rows, "Drop one of them.")
+        return _selected(config, rows)
+    layouts = _axis(config, "layout")
+    refuse_repeats("layout", layouts, [_canonical("layout", one) for one in layouts], "Drop one of them.")
     combinations = itertools.product(*(_axis(config, axis) for axis in ROW_KEYS[:-1]))
     return tuple(_row(dict(zip(ROW_KEYS, (*one, screen["experts"]), strict=True)), routings) for one in combinations)
 

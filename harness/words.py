@@ -4,6 +4,7 @@ YAML makes `off` false, `4:4` the integer 244 and `12e45678` infinity. A value i
 with the type its key takes, and a text only if YAML would read the bare text as the same text.
 """
 
+import re
 from collections.abc import Iterable
 
 import yaml
@@ -29,6 +30,21 @@ def as_word(name: str, value: object, expected: str) -> str:
     if not isinstance(seen, str):
         raise _read_as(name, seen, expected)
     return value
+
+
+def as_name(name: str, value: object) -> str:
+    """A word that may become a part of a file name: small letters, digits and dashes.
+
+    Raises:
+        ValueReadError: anything else.
+    """
+    word = as_word(name, value, "a name of small letters, digits and dashes")
+    if not re.fullmatch(r"[a-z0-9-]+", word):
+        raise ValueReadError(
+            f"{name}: expected small letters, digits and dashes, received {word!r}.",
+            "It becomes a part of file names: write it as decode-h200 or the like.",
+        )
+    return word
 
 
 def _read_as(name: str, value: object, expected: str) -> ValueReadError:
@@ -116,3 +132,25 @@ def as_distinct(name: str, value: object) -> list[object]:
     if repeated:
         raise ValueReadError(f"{name}: expected each entry once, received {repeated[0]!r} twice.", "Drop one of them.")
     return entries
+
+
+def refuse_repeats(name: str, spellings: Iterable[object], canonical: Iterable[object], next_step: str) -> None:
+    """Refuse entries that are one thing, in one spelling or in two.
+
+    Args:
+        name: the key, for the message.
+        spellings: the entries as written.
+        canonical: what each of them means, in the same order.
+        next_step: what to do about a repeat.
+
+    Raises:
+        ValueReadError: two entries mean the same; the message has both spellings.
+    """
+    first: list[tuple[object, object]] = []
+    for spelling, meaning in zip(spellings, canonical, strict=True):
+        for other, known in first:
+            if meaning == known:
+                raise ValueReadError(
+                    f"{name}: expected each entry once, received {other} and {spelling}, both {meaning}.", next_step
+                )
+        first.append((spelling, meaning))

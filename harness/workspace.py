@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ReportError
+from harness.errors import ReportError, WorkspaceError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -20,8 +20,19 @@ class Workspace:
 
     @classmethod
     def under(cls, out: str, repository: Path = REPOSITORY) -> "Workspace":
-        """The out folder of a launcher: relative paths start at the repository."""
-        return cls((repository / out).resolve())
+        """The out folder of a launcher: relative paths start at the repository.
+
+        Raises:
+            WorkspaceError: a file stands where the folder, or one above it, must be.
+        """
+        path = (repository / out).resolve()
+        nearest = next(one for one in (path, *path.parents) if one.exists())
+        if not nearest.is_dir():
+            raise WorkspaceError(
+                f"out folder {out}: expected a folder, received the file {nearest}.",
+                "Move the file away, or write launcher.out=FOLDER.",
+            )
+        return cls(path)
 
     @property
     def plans(self) -> Path:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
         (["screen", "layout=4:4"], "YAML reads as the int 244"),
         (["screen", "-m", "tokens=1"], "received the multirun flag"),
         (["claims", "kind=latencies"], "did you mean latency"),
+        (["status", "launcher.out=README.md"], "out folder README.md: expected a folder, received the file"),
+        (["screen", "launcher.out=README.md/below"], "README.md/below: expected a folder, received the file"),
         (["status", "launcher.out=out/none-here"], "expected at least one, received none"),
     ],
 )
@@ -41,6 +44,16 @@ def test_an_unexpected_error_is_two_lines_and_keeps_its_traceback(capsys, monkey
     assert "as_word.nowhere" in path.read_text()
     path.unlink()
     path.parent.rmdir()
+
+
+def test_an_unexpected_error_is_two_lines_even_where_the_out_folder_is_a_file(capsys, monkeypatch, tmp_path):
+    (tmp_path / "out").write_text("")
+    monkeypatch.setattr(cli, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(claims, "run", lambda *_: as_word.nowhere)
+    assert cli.main(["claims"]) == 4
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert len(list(tmp_path.glob("harness-error-*/traceback.txt"))) == 1
 
 
 def test_an_interrupt_says_how_to_resume(capsys, monkeypatch):
