@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <string>
 
 #include "../../vendor/simgpu/engine.hpp"
 #include "rows.cu"
@@ -22,6 +24,15 @@ simgpu::Machine machine() {
   return m;
 }
 
+// What the blocked fibers wait for, each once.
+std::string waits(const simgpu::Engine& engine) {
+  std::set<std::string> names;
+  for (const auto& blocked : engine.blocked()) names.insert(blocked.wait);
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 class Pair {
  public:
   explicit Pair(const simgpu::Options& options) : engine_(2, machine(), options) {
@@ -38,7 +49,7 @@ class Pair {
       launch(1, "push_rows", [e = from_] { rows::push_rows(e); });
       launch(0, "take_rows", [e = to_] { rows::take_rows(e); });
     }
-    if (!engine_.run()) return "expected every row to arrive, still waiting for: " + engine_.blocked().front().wait;
+    if (!engine_.run()) return "expected every row to arrive, still waiting for: " + waits(engine_);
     if (*to_.wrong != 0) return std::to_string(*to_.wrong) + " vectors differ from what was sent";
     return *to_.taken == kExchanges * rows::kRows * rows::kVectors ? "" : std::to_string(*to_.taken) + " vectors were used";
   }

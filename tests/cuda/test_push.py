@@ -1,13 +1,12 @@
 """Rows that carry their own arrival come through any schedule, and reading or reusing them too early is caught."""
 
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cuda.kernels import ROOT
+from tests.sim.programs import ENGINE, ROOT, compiled, linked, ran
 
 SEEDS = 200
 SOURCES = ("tests/cuda/rows.cu", "tests/cuda/simulate_rows.cpp")
@@ -19,25 +18,10 @@ DONE_EARLY = ("tests/cuda/rows.cu", "(e.done), e.epoch - 1)", "(e.done), e.epoch
 Edit = tuple[str, str, str]
 
 
-def compiled(sources: list[Path], folder: Path, *flags: str) -> list[Path]:
-    command = ["g++", "-std=c++20", "-O1", "-march=x86-64-v3", *flags, "-c", *map(str, sources)]
-    subprocess.run(command, check=True, cwd=folder)
-    return [folder / f"{source.stem}.o" for source in sources]
-
-
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The simulator's own units: no plant changes them."""
-    return compiled(sorted((ROOT / "vendor/simgpu").glob("*.cpp")), tmp_path_factory.mktemp("engine"))
-
-
-def linked(units: list[Path], folder: Path) -> Path:
-    subprocess.run(["g++", *map(str, units), "-o", str(folder / "rows")], check=True)
-    return folder / "rows"
-
-
-def ran(program: Path, seeds: int = 0) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([program, *([str(seeds)] if seeds else [])], capture_output=True, text=True)
+    return compiled(ENGINE, tmp_path_factory.mktemp("engine"))
 
 
 @pytest.fixture
@@ -60,10 +44,10 @@ def planted(tmp_path: Path, engine: list[Path]) -> Callable[[Edit], Path]:
 
 @pytest.mark.parametrize("flags", [[], ["-DSIMGPU_THREAD_FIBERS"]], ids=["warp-fibers", "thread-fibers"])
 def test_every_row_arrives_as_it_was_sent(tmp_path: Path, flags: list[str]) -> None:
-    sources = [*sorted((ROOT / "vendor/simgpu").glob("*.cpp")), ROOT / SOURCES[1]]
+    sources = [*ENGINE, ROOT / SOURCES[1]]
     program = linked(compiled(sources, tmp_path, *flags), tmp_path)
-    for seeds in (0, SEEDS):
-        done = ran(program, seeds)
+    for seeds in ((), (SEEDS,)):
+        done = ran(program, *seeds)
         assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -74,7 +58,7 @@ def test_testing_one_word_of_a_vector_shows_in_the_hunt_alone(planted: Callable[
 
 
 def test_the_poison_sent_as_payload_never_arrives(planted: Callable[[Edit], Path]) -> None:
-    assert "still waiting for: a row" in ran(planted(POISON_SENT)).stdout
+    assert "still waiting for: a row, the inbox is poisoned" in ran(planted(POISON_SENT)).stdout
 
 
 @pytest.mark.parametrize("edit", [NOT_DONE, DONE_EARLY], ids=["sender-does-not-wait", "receiver-says-done-early"])

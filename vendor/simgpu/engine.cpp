@@ -11,7 +11,8 @@ Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
       memory_(num_ranks),
       gpus_(static_cast<std::size_t>(num_ranks), Gpu(machine)),
       watches_(kWatchBuckets, nullptr),
-      abort_words_(static_cast<std::size_t>(num_ranks), nullptr) {
+      abort_words_(static_cast<std::size_t>(num_ranks), nullptr),
+      waiting_(static_cast<std::size_t>(num_ranks)) {
   machine.require_complete();
 }
 
@@ -128,6 +129,7 @@ void Engine::abandon() {
       if (fiber.stack >= 0) stacks_.release(fiber);
     free_ctas_.push_back(cta.get());
   }
+  for (auto& waiting : waiting_) waiting.clear();
   free_kernels_.clear();
   for (auto& kernel : kernels_) free_kernels_.push_back(kernel.get());
   for (auto& stream : streams_) stream->head = stream->tail = nullptr;

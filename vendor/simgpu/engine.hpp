@@ -51,7 +51,7 @@ class Engine {
 
   // ---- host side
   void set_payload(bool payload) { options_.payload = payload; }
-  Stream* make_stream(int rank);
+  Stream* make_stream(int rank, int priority = 0);
   void enqueue(Stream* stream, Launch launch);
   // From begin_capture() to end_capture() launches are recorded instead of enqueued; replay() enqueues them, as often as wanted.
   void begin_capture() { capture_ = std::make_unique<Graph>(); }
@@ -104,6 +104,8 @@ class Engine {
   void schedule(Kernel* kernel, Time t);
   void place(Kernel* kernel);
   void fill(Kernel* kernel);
+  void fill_waiting(int rank);
+  void call_host(Kernel* kernel);
   bool has_room(const Kernel& kernel) const;
   void start_cta(Kernel* kernel, int index, int sm);
   void start_fibers(Cta* cta);
@@ -130,6 +132,7 @@ class Engine {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Kernel*> free_kernels_;
+  std::vector<std::vector<Kernel*>> waiting_;  // of a rank: kernels whose CTAs have not all found an SM, in the order they are served
   std::vector<std::unique_ptr<Cta>> ctas_;
   std::vector<Cta*> free_ctas_;
   std::vector<KernelTime> trace_;

@@ -27,6 +27,8 @@ struct Launch {
   bool waits_first = false;   // touches nothing but shared memory before griddepcontrol.wait
   int tag = 0;                // the exchange it belongs to, for the trace
   std::function<void()> body;
+  double busy_ns = 0;          // above zero: an opaque kernel, whose CTAs hold their slots for so long and run no body
+  std::function<void()> host;  // a host actor instead of CTAs: called when all before it in its stream is complete, for busy_ns
 };
 
 struct Stream;
@@ -47,6 +49,7 @@ struct Kernel {
 
 struct Stream {
   int rank = 0;
+  int priority = 0;  // CTAs of streams with a higher one are placed first
   Kernel* head = nullptr;
   Kernel* tail = nullptr;
 };

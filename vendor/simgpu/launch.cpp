@@ -5,9 +5,10 @@
 
 namespace simgpu {
 
-Stream* Engine::make_stream(int rank) {
+Stream* Engine::make_stream(int rank, int priority) {
   streams_.push_back(std::make_unique<Stream>());
   streams_.back()->rank = rank;
+  streams_.back()->priority = priority;
   return streams_.back().get();
 }
 
@@ -61,9 +62,30 @@ void Engine::schedule(Kernel* kernel, Time t) {
 void Engine::place(Kernel* kernel) {
   kernel->placed = true;
   kernel->placed_at = now_;
-  fill(kernel);
+  if (kernel->launch.host) return call_host(kernel);
+  auto& waiting = waiting_[static_cast<std::size_t>(kernel->stream->rank)];
+  const int priority = kernel->stream->priority;
+  const auto lower = [priority](const Kernel* other) { return other->stream->priority < priority; };
+  waiting.insert(std::find_if(waiting.begin(), waiting.end(), lower), kernel);
+  fill_waiting(kernel->stream->rank);
 }
 
+// The first kernel in line is served until all of its CTAs have a place; nobody behind it overtakes.
+void Engine::fill_waiting(int rank) {
+  auto& waiting = waiting_[static_cast<std::size_t>(rank)];
+  while (!waiting.empty()) {
+    fill(waiting.front());
+    if (waiting.front()->started < waiting.front()->launch.grid) return;
+    waiting.erase(waiting.begin());
+  }
+}
+
+// What it enqueues on its own stream comes after it.
+void Engine::call_host(Kernel* kernel) {
+  kernel->launch.host();
+  Action* action = act(now_ + from_ns(kernel->launch.busy_ns), [](Engine& e, Action& a) { e.complete(static_cast<Kernel*>(a.target)); });
+  action->target = kernel;
+}
 
 // Whether every CTA of a cooperative kernel finds an SM: it starts as a whole or not at all.
 bool Engine::has_room(const Kernel& kernel) const {
@@ -136,6 +158,11 @@ void Engine::start_cta(Kernel* kernel, int index, int sm) {
     std::memset(cta->shared, 0xA5, static_cast<std::size_t>(launch.shared_bytes));
     std::memset(cta->async_view, 0x5A, static_cast<std::size_t>(launch.shared_bytes));
   }
+  if (launch.busy_ns > 0) {
+    Action* action = act(cta->start + from_ns(launch.busy_ns), [](Engine& e, Action& a) { e.finish_cta(static_cast<Cta*>(a.target)); });
+    action->target = cta;
+    return;
+  }
   if (launch.waits_first && !kernel->previous_complete && !adversary_.active())  // when hunting, nobody is taken at their word
     kernel->previous->dependents_deferred.push_back(cta);
   else
@@ -176,12 +203,8 @@ void Engine::finish_cta(Cta* cta) {
     Action* action = act(now_ + from_ns(machine_.kernel_drain_ns),
                          [](Engine& e, Action& a) { e.complete(static_cast<Kernel*>(a.target)); });
     action->target = kernel;
-  } else if (kernel->started < kernel->launch.grid) {
-    fill(kernel);
-    return;
   }
-  Kernel* following = kernel->following;
-  if (following != nullptr && following->placed && following->started < following->launch.grid) fill(following);
+  fill_waiting(kernel->stream->rank);
 }
 
 void Engine::complete(Kernel* kernel) {
