@@ -20,6 +20,7 @@ _UNITS: tuple[str, ...] = (
     "vendor/simgpu/engine.cpp",
     "vendor/simgpu/launch.cpp",
     "vendor/simgpu/late_stores.cpp",
+    "vendor/simgpu/nic.cpp",
     "vendor/simgpu/watches.cpp",
     "vendor/simgpu/fiber.cpp",
 )

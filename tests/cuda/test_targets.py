@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.cuda.kernels import PRIMITIVES, ROOT
+from vendor import hashes
 
 CUDA = sorted((ROOT / "vendor/elastic").glob("prim_cuda*.cuh"))
-CPU = sorted((ROOT / "vendor/simgpu").glob("prim*.hpp"))
+NIC_CUDA, NIC_CPU = ROOT / "vendor/elastic/prim_nic.cuh", ROOT / "vendor/simgpu/prim_nic.hpp"
+CPU = sorted(set((ROOT / "vendor/simgpu").glob("prim*.hpp")) - {NIC_CPU})
 DECLARED = re.compile(
-    r"^(?:PRIM_FN|inline) (?:constexpr )?[\w:<>*]+ (\w+)\(|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)", re.M
+    r"^(?:PRIM_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\(|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)", re.M
 )
 INNER = re.compile(r"namespace detail \{.*?\}  // namespace detail", re.S)
 CPU_ONLY = {"self", "charge", "cost", "own_rank", "leads", "exchange", "LaneSection"}
@@ -35,6 +37,20 @@ def test_both_targets_offer_the_same_primitives() -> None:
 def test_the_probe_uses_every_primitive() -> None:
     implied = {"Lanes"}  # the type of lanes(f)
     assert declared(CUDA) - CUDA_ONLY - implied - used(ROOT / PRIMITIVES) == set()
+
+
+def test_the_nic_is_declared_for_the_gpu_as_the_simulator_has_it() -> None:
+    assert declared([NIC_CUDA]) == declared([NIC_CPU])
+    assert {"NicQueue", "nic_put", "nic_ring"} <= declared([NIC_CUDA])
+
+
+@pytest.mark.requires("nvcc")
+@pytest.mark.parametrize(("call", "compiles"), [("", True), ("prim::nic_ring({0, 0});", False)])
+def test_a_kernel_that_calls_the_nic_does_not_compile_for_a_gpu(tmp_path: Path, call: str, compiles: bool) -> None:
+    source = tmp_path / "calls.cu"
+    source.write_text(f'#include "{NIC_CUDA}"\n__global__ void calls() {{ {call} }}\n')
+    done = subprocess.run(["nvcc", *hashes.NVCC_FLAGS, "-cubin", source, "-o", tmp_path / "calls.cubin"])
+    assert (done.returncode == 0) == compiles
 
 
 def test_a_primitive_of_one_target_only_is_noticed(tmp_path: Path) -> None:

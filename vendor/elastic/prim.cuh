@@ -14,6 +14,7 @@
 //   rows          push_row wait_row poison_row kPoison: 16-byte vectors whose 32-bit words carry their own arrival
 //   bulk copies   Mbarrier mbarrier_init/expect/wait bulk_load bulk_store bulk_commit bulk_wait bulk_wait_read fence_proxy_async
 //   costs         begin_task Gather charge_load/store/accumulate/packed_add: what a plain data loop costs; nothing on the device
+//   NICs          in prim_nic.cuh, for the simulator alone so far
 //   checks        expect(holds, what): stops a simulated kernel that left its memory; nothing on the device
 #pragma once
 #ifdef __CUDACC__

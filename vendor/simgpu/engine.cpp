@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "nic.hpp"
+
 namespace simgpu {
 
 Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
@@ -130,6 +132,7 @@ void Engine::abandon() {
     free_ctas_.push_back(cta.get());
   }
   for (auto& waiting : waiting_) waiting.clear();
+  if (nics != nullptr) nics->reset();
   free_kernels_.clear();
   for (auto& kernel : kernels_) free_kernels_.push_back(kernel.get());
   for (auto& stream : streams_) stream->head = stream->tail = nullptr;

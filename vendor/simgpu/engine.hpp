@@ -34,6 +34,8 @@ struct MemoryFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+class Nics;
+
 class Engine {
  public:
   Engine(int num_ranks, const Machine& machine, const Options& options);
@@ -66,6 +68,8 @@ class Engine {
   void watch_abort(int rank, const void* word) { abort_words_[static_cast<std::size_t>(rank)] = word; }
   const std::string& fault() const { return fault_; }
   std::vector<KernelTime>& trace() { return trace_; }
+
+  Nics* nics = nullptr;  // the fabric between the ranks, where somebody made one
 
   // ---- fiber side
   Fiber* current = nullptr;
