@@ -8,11 +8,12 @@ from importlib import import_module
 from pathlib import Path
 
 from harness.errors import OutputClosedError, UsageError, valid_names
-from harness.surroundings import ERROR, UNREAD, Surroundings, real
+from harness.surroundings import ERROR, OK, UNREAD, Surroundings, real
 from harness.trees import exclusive_directory
 from harness.workspace import REPOSITORY
 
 VERBS = ("screen", "report", "records", "claims", "status", "doctor")
+HELP_WORDS = ("help", "--help", "-h")
 
 
 def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
         0 done, 3 nothing measured or void alone, 4 usage error, failure or anything unexpected, 141 nobody reads on.
     """
     try:
+        if set(arguments) & set(HELP_WORDS):
+            return _help(around or real())
         return _verb(arguments)(arguments[1:], around or real())
     except KeyboardInterrupt:
         return _complain("interrupted: finished processes are recorded.", "Run the same command again to resume.")
@@ -35,9 +38,19 @@ def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
         return _explain(error)
 
 
+def _help(around: Surroundings) -> int:
+    around.print_line(_usage())
+    return OK
+
+
+def _usage() -> str:
+    return str(import_module("harness.usage").text(VERBS))
+
+
 def _verb(arguments: Sequence[str]) -> Callable[[Sequence[str], Surroundings], int]:
     name = arguments[0] if arguments else ""
     if name not in VERBS:
+        print(f"{_usage()}\n", file=sys.stderr)
         raise UsageError(f"verb: expected one, received {name!r}.", valid_names(name, VERBS))
     run: Callable[[Sequence[str], Surroundings], int] = import_module(f"harness.verbs.{name}").run
     return run

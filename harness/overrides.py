@@ -3,6 +3,7 @@
 An axis of the sweep takes the name of an option (`tokens=paper`) or its values (`tokens=[1,8]`, `layout=2A2F`).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -62,6 +63,7 @@ def _parse(text: str) -> Override:
         raise UsageError(f"{text!r}: expected key=value.", "Write each setting as key=value, without dashes.")
     override = _grammar(text)
     _refuse_forms(text, override)
+    _refuse_hydra(override.key_or_group)
     return override
 
 
@@ -89,6 +91,12 @@ def _refuse_forms(text: str, override: Override) -> None:
         raise UsageError(
             f"{text!r}: expected key=value.", "Settings are changed, not added or removed: drop the prefix."
         )
+
+
+def _refuse_hydra(key: str) -> None:
+    """Hydra composes; what it would do besides, as changing folders or logging, is not ours to set."""
+    if re.split(r"[./]", key)[0] == "hydra":
+        raise UsageError(f"{key}: expected a key of the verb, received one of Hydra.", "See `python -m harness help`.")
 
 
 def _translate(override: Override, conf_dir: Path, axes: Sequence[str]) -> str:

@@ -1,13 +1,18 @@
 """The command line: exit statuses, and every error in two lines."""
 
+import json
+import re
 import subprocess
 import sys
 import tempfile
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
-from harness import cli
+from harness import cli, usage
+from harness.compose import CONF_DIR, compose
+from harness.overrides import options
 from harness.verbs import claims, doctor
 from harness.words import as_word
 
@@ -17,8 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "verb: expected one, received ''"),
-        (["scren"], "did you mean screen? Valid: screen, report, records, claims, status, doctor."),
         (["screen", "tokens=1,8"], "Write tokens=[1,8]."),
         (["screen", "layout=4:4"], "YAML reads as the int 244"),
         (["screen", "-m", "tokens=1"], "received the multirun flag"),
@@ -33,6 +36,37 @@ def test_a_usage_error_is_two_lines_and_status_4(capsys, arguments, message):
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "verb: expected one, received ''"),
+        (["scren"], "did you mean screen? Valid: screen, "),
+    ],
+)
+def test_a_missing_verb_is_status_4_with_the_verbs_and_two_lines(capsys, arguments, message):
+    assert cli.main(arguments) == 4
+    *listing, _, problem, next_step = capsys.readouterr().err.splitlines()
+    assert message in f"{problem} {next_step}"
+    assert {line.split()[0] for line in listing if line[:1].strip()} == {"python", *cli.VERBS, "help"}
+
+
+@pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"], ["screen", "--help"]])
+def test_help_names_every_verb_with_its_purpose_and_keys(capsys, arguments):
+    assert cli.main(arguments) == 0
+    text = capsys.readouterr().out
+    assert all(re.search(rf"^{verb} +[A-Z].*\.$\n +keys: ", text, re.MULTILINE) for verb in cli.VERBS)
+    assert "launcher.jobs" in text
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_key_that_help_offers_is_accepted(verb):
+    config = compose(verb, [])
+    for key in usage.keys(verb):
+        names = options(CONF_DIR, key)
+        value = names[0] if names else reduce(lambda level, part: level[part], key.split("."), config)
+        compose(verb, [f"{key}={json.dumps(value)}"])
 
 
 def test_an_unexpected_error_is_two_lines_and_keeps_its_traceback(capsys, monkeypatch):

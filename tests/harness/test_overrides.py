@@ -54,6 +54,12 @@ def test_anything_but_key_value_is_refused(text):
         compose("screen", [text])
 
 
+@pytest.mark.parametrize("text", ["hydra.run.dir=out", "hydra/job_logging=none", "hydra=1"])
+def test_hydras_own_keys_are_refused(text):
+    with pytest.raises(UsageError, match="expected a key of the verb, received one of Hydra"):
+        compose("status", [text])
+
+
 @pytest.mark.parametrize("text", ["tokens=[1]", "layout=2A2F", "backend=sim"])
 def test_a_verb_without_axes_refuses_them(text):
     with pytest.raises(UsageError, match=r"expected a key of the configuration, received another.\n.*Valid: .*target"):
