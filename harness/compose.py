@@ -36,7 +36,7 @@ def compose(verb: str, texts: Sequence[str], conf_dir: Path = CONF_DIR) -> dict[
             return _composed(verb, translated)
         except (HydraException, OmegaConfBaseException) as error:
             overrides.check_keys(translated, _composed(verb, _screen_choice(translated)), axes)
-            first = next(iter(str(error).splitlines()), type(error).__name__)
+            first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
             raise ConfigError(f"{verb}: expected a configuration, received: {first}", "Mend conf/.") from error
 
 

@@ -168,7 +168,7 @@ def load(path: Path) -> PlanFile:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         content = decode(PlanFile, data)
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200].rstrip(".")
         raise PlanError(
             f"plan {path.name}: expected a plan file, received: {reason}.", "Plan the screen again."
         ) from error

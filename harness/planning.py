@@ -60,7 +60,7 @@ def _probe(
             check=False,
         )
     if done.returncode:
-        reason = process.ending(done.returncode, None, process.last_line(done.stderr))
+        reason = process.ending(done.returncode, None, process.cause(done.stderr)).rstrip(".")
         raise TreeError(f"tree {name}: expected it to build and load, received {reason}.", "Run the verb doctor.")
     report: dict[str, Any] = json.loads(process.last_line(done.stdout))
     return report

@@ -54,7 +54,7 @@ def ending(returncode: int, timed_out_after_s: int | None, last_stderr: str) -> 
     Args:
         returncode: as subprocess reports it; negative is a signal.
         timed_out_after_s: the limit if it was ended for that, else None.
-        last_stderr: its last line on standard error, or an empty text.
+        last_stderr: what it said last on standard error, or an empty text.
     """
     if timed_out_after_s is not None:
         cause = f"timeout: still running after {timed_out_after_s} s"
@@ -70,3 +70,14 @@ def ending(returncode: int, timed_out_after_s: int | None, last_stderr: str) -> 
 def last_line(text: str) -> str:
     """The last line that is not blank."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def cause(stderr: str) -> str:
+    """What a process said last on standard error: of an error its own line, which may have a next step behind it."""
+    error, in_frames = "", False
+    for line in stderr.splitlines():
+        if line.startswith("Traceback (most recent call last):"):
+            error, in_frames = "", True
+        elif in_frames and line[:1].strip():
+            error, in_frames = line.strip(), False
+    return error or last_line(stderr)

@@ -100,7 +100,7 @@ def _git(repository: Path, *arguments: str, what: str) -> bytes:
     if done.returncode:
         last = next(reversed(done.stderr.decode(errors="replace").strip().splitlines()), "no such commit")
         raise TreeError(
-            f"tree {what!r}: expected a git revision or {WORKING_TREE}, received: {last}.",
+            f"tree {what!r}: expected a git revision or {WORKING_TREE}, received: {last.rstrip('.')}.",
             f"See `git log --oneline` for revisions, and run inside the repository {repository.name}.",
         )
     return done.stdout

@@ -155,6 +155,23 @@ def test_an_ending_is_classified(returncode, timed_out, words):
     assert process.ending(returncode, timed_out, "last words").endswith("last line on stderr: last words")
 
 
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        (
+            "warning\nTraceback (most recent call last):\n  File x\n    raise\na.BuildError: it broke\nNext step.\n",
+            "it broke",
+        ),
+        ("Traceback (most recent call last):\n  x\nE: 1\nThen:\nTraceback (most recent call last):\n  y\nF: 2", "F: 2"),
+        ("Segmentation fault\n", "Segmentation fault"),
+        ("", ""),
+    ],
+    ids=["two lines", "chained", "no traceback", "silent"],
+)
+def test_the_cause_is_the_line_of_the_last_error(stderr, said):
+    assert process.cause(stderr).rpartition("a.BuildError: ")[2] == said
+
+
 def test_the_last_line_is_the_last_that_says_something():
     assert process.last_line("one\ntwo\n\n  \n") == "two"
     assert process.last_line("") == ""
