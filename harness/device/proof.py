@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from afdep import checks, reference, routing
+from afdep import checks, fp8, proof, reference, routing
 from afdep.cuda import DeviceBuffer, on_host
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.reference import Sent
@@ -15,22 +15,32 @@ from harness.device.settings import Settings
 
 def sent_by(settings: Settings, buffer: DeviceBuffer, tokens: int, seed: int) -> list[Sent]:
     """What every source sends: the same on all ranks that ask with the same seed."""
-    return [
-        Sent(
-            reference.payload(tokens, settings.hidden, seed * buffer.layout.num_ranks + source),
-            routing.make(
-                settings.routing,
-                tokens,
-                settings.experts,
-                settings.top_k,
-                seed * buffer.layout.num_ranks + source,
-                zipf_exponent=1.0 if settings.routing == "skew" else None,
-                num_ffn_ranks=buffer.layout.ffn_ranks,
-            ),
-            np.random.default_rng(seed + source).random((tokens, settings.top_k), np.float32),
-        )
-        for source in range(buffer.layout.attention_ranks)
-    ]
+    return [_sent(settings, buffer, tokens, seed, source) for source in range(buffer.layout.attention_ranks)]
+
+
+def _sent(settings: Settings, buffer: DeviceBuffer, tokens: int, seed: int, source: int) -> Sent:
+    own_seed = seed * buffer.layout.num_ranks + source
+    ids = routing.make(
+        settings.routing,
+        tokens,
+        settings.experts,
+        settings.top_k,
+        own_seed,
+        zipf_exponent=1.0 if settings.routing == "skew" else None,
+        num_ffn_ranks=buffer.layout.ffn_ranks,
+    )
+    weights = np.random.default_rng(seed + source).random((tokens, settings.top_k), np.float32)
+    if buffer.shape.dtype.groups_per_word == 0:
+        return Sent(reference.payload(tokens, settings.hidden, own_seed), ids, weights)
+    x, scales = fp8.payload(tokens, settings.hidden, buffer.shape.dtype, own_seed)
+    return Sent(x, ids, weights, scales)
+
+
+def uploaded(sent: Sent) -> Any:
+    """What `source_dispatch` takes as x: the rows on the GPU, with their scale words where they have some."""
+    if sent.scales is None:
+        return to_device(sent.x)
+    return to_device(sent.x.view(np.uint8)).view(torch.float8_e4m3fn), to_device(sent.scales.view(np.int32))
 
 
 def prove(settings: Settings, buffer: DeviceBuffer, tokens: int) -> None:
@@ -53,16 +63,16 @@ def prove(settings: Settings, buffer: DeviceBuffer, tokens: int) -> None:
 
 def _prove_source(settings: Settings, buffer: DeviceBuffer, tokens: int, loads: list[list[Sent]]) -> None:
     own = buffer.rank - buffer.layout.ffn_ranks
-    uploaded = [[to_device(part) for part in (s[own].x, s[own].topk_idx, s[own].topk_weights)] for s in loads]
+    arguments = [
+        (uploaded(s[own]), to_device(s[own].topk_idx), to_device(_present(s[own].topk_weights))) for s in loads
+    ]
     collected = []
-    for x, ids, weights in uploaded:
+    for x, ids, weights in arguments:
         buffer.source_dispatch(x, ids, weights, bucket=tokens)
         collected.append(buffer.source_collect())
     buffer.synchronize()
     for sent, y in zip(loads, collected, strict=True):
-        checks.check_collected(
-            to_numpy(y), expected(settings, buffer, sent[own], reference.apply_experts), rank=buffer.rank
-        )
+        checks.check_collected(to_numpy(y), proof.expected(buffer.shape, [sent[own]])[0], rank=buffer.rank)
 
 
 def _prove_ffn(settings: Settings, buffer: DeviceBuffer, tokens: int, loads: list[list[Sent]]) -> None:
@@ -83,13 +93,13 @@ def _prove_ffn(settings: Settings, buffer: DeviceBuffer, tokens: int, loads: lis
     )
 
 
-def expected(settings: Settings, buffer: DeviceBuffer, sent: Sent, expert: reference.Expert) -> Any:
-    """What a source must collect where the FFN ranks compute `expert`."""
-    return reference.combine(
-        sent.x, sent.topk_idx, num_ffn_ranks=buffer.layout.ffn_ranks, num_experts=settings.experts, expert=expert
-    )
+def _present(weights: Any) -> Any:
+    assert weights is not None
+    return weights
 
 
-def unchanged(x: reference.Array, experts: routing.Ids) -> reference.Array:
-    """The FFN of a timed exchange: it passes on what it received."""
-    return x
+def passed_on(settings: Settings, buffer: DeviceBuffer, sent: Sent) -> Any:
+    """What a source must collect of a timed exchange, whose FFN ranks pass on what they received, or ones for FP8."""
+    x = sent.x if sent.scales is None else np.ones((len(sent.x), settings.hidden), reference.BF16)
+    ranks, experts = buffer.layout.ffn_ranks, settings.experts
+    return reference.combine(x, sent.topk_idx, num_ffn_ranks=ranks, num_experts=experts, expert=lambda rows, _: rows)

@@ -24,24 +24,32 @@ def time_exchanges(settings: Settings, buffer: DeviceBuffer, tokens: int) -> lis
     if buffer.role == "attention":
         return _time_source(settings, buffer, tokens)
 
+    rows = buffer.shape.max_received_rows(tokens) if buffer.shape.dtype.groups_per_word else 0
+    fixed = torch.ones((_rows(buffer, rows), settings.hidden), dtype=torch.bfloat16, device="cuda")
+
     def exchange() -> None:
         received = buffer.ffn_receive(bucket=tokens)
-        buffer.ffn_reply(received, received.x)
+        buffer.ffn_reply(received, fixed[: len(received.x)] if rows else received.x)
 
     return _replay(settings, buffer, exchange)
 
 
+def _rows(buffer: DeviceBuffer, rows: int) -> int:
+    """Rows that a symmetric rank has room for: it takes its own role's tokens as well."""
+    return rows * buffer.layout.num_ranks
+
+
 def _time_source(settings: Settings, buffer: DeviceBuffer, tokens: int) -> list[float]:
     sent = proof.sent_by(settings, buffer, tokens, settings.seed)[buffer.rank - buffer.layout.ffn_ranks]
-    x, ids = to_device(sent.x), to_device(sent.topk_idx)
-    y = torch.empty_like(x)
+    x, ids = proof.uploaded(sent), to_device(sent.topk_idx)
+    y = torch.empty((tokens, settings.hidden), dtype=torch.bfloat16, device="cuda")
 
     def exchange() -> None:
         buffer.source_dispatch(x, ids, bucket=tokens)
         buffer.source_collect(out=y)
 
     samples = _replay(settings, buffer, exchange)
-    checks.check_collected(to_numpy(y), proof.expected(settings, buffer, sent, proof.unchanged), rank=buffer.rank)
+    checks.check_collected(to_numpy(y), proof.passed_on(settings, buffer, sent), rank=buffer.rank)
     return samples
 
 
