@@ -1,9 +1,9 @@
 """Role-specialized expert-parallel communication for Attention-FFN disaggregation.
 
-The modules `checks`, `controls`, `reference`, `routing` and `window` are public by name.
+The modules `checks`, `controls`, `hunt`, `reference`, `routing` and `window` are public by name.
 """
 
-from afdep import checks, controls, reference, routing, window
+from afdep import checks, controls, hunt, reference, routing, window
 from afdep.arms import PRESETS, Arm
 from afdep.buffer import Buffer, Received
 from afdep.device_errors import AgreementError, DeviceError, WaitTimeoutError
@@ -78,6 +78,7 @@ __all__ = [
     "World",
     "checks",
     "controls",
+    "hunt",
     "native_digest",
     "reference",
     "routing",
