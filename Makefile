@@ -29,7 +29,7 @@ demo: setup ## measure the main screen on the simulator and print its table
 	$(RUN) -m harness screen
 	$(RUN) -m harness report
 
-demo-refresh: setup ## write the latest demo run's table and plots into README.md and reports/
+demo-refresh: setup ## bring README.md, reports/ and records/first-light to the latest demo run; older records there go
 	$(RUN) -m harness report target=readme
 
 lint: setup ## ruff and mypy

@@ -27,3 +27,20 @@ def keep(selection: Selection, folder: Path) -> Path:
         if not copy.exists():
             shutil.copyfile(source, copy)
     return target.records(plan_hash)
+
+
+def keep_alone(selection: Selection, folder: Path) -> Path:
+    """As `keep`, and then remove every other plan of `folder` with its records: the figures have one source.
+
+    Returns:
+        The folder of the record files.
+    """
+    kept = keep(selection, folder)
+    target, plan_hash = Workspace(folder), selection.plan_file.plan_hash
+    for plan in target.plans.glob("*.json"):
+        if plan.stem != plan_hash:
+            plan.unlink()
+    for records in kept.parent.iterdir():
+        if records != kept:
+            shutil.rmtree(records)
+    return kept

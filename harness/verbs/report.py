@@ -13,7 +13,7 @@ from harness.words import as_choice
 
 README, README_SCREEN = "readme", "main"
 README_STEM = "first-light"
-"""Name of the README's plots, and of the folder under records/ that keeps what its figures come from."""
+"""Name of the README's plots, and of the folder under records/ that keeps what its figures come from, and no more."""
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -51,7 +51,7 @@ def _readme(page: Page, repository: Path) -> list[Path]:
         raise ReportError(
             f"README.md: expected a complete screen, received one that lacks {missing} cells.", "Resume it."
         )
-    kept = keeping.keep(page.selection, repository / "records" / README_STEM)
+    kept = keeping.keep_alone(page.selection, repository / "records" / README_STEM)
     pictures = plots.pictures(page.besides, repository / "reports", README_STEM)
     block = reports.body(page, plots.image_lines(pictures, repository))
     path.write_text(reports.replace_block(path.read_text(encoding="utf-8"), block), encoding="utf-8")

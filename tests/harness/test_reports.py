@@ -76,6 +76,17 @@ def test_the_records_behind_the_readme_are_kept_and_give_the_same_block(measured
     assert (measured.root / "README.md").read_text() == first
 
 
+def test_the_records_behind_the_readme_replace_older_ones(measured):
+    (measured.root / "README.md").write_text(README)
+    kept = measured.root / "records" / "first-light"
+    for old in (kept / "plans" / "p0.json", kept / "records" / "p0" / "q0.parquet"):
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.write_text("old")
+    assert report.run(["target=readme", "screen_name=grid"], measured.around) == 0
+    assert [path.stem for path in (kept / "plans").iterdir()] == [measured.plan_file.plan_hash]
+    assert [path.name for path in (kept / "records").iterdir()] == [measured.plan_file.plan_hash]
+
+
 @pytest.mark.parametrize("text", ["no markers", reports.BEGIN, README + README])
 def test_a_readme_without_one_pair_of_markers_is_refused(text):
     with pytest.raises(ReportError, match="expected one"):
