@@ -12,7 +12,7 @@ DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh lint test native hashes clean
+.PHONY: help setup demo demo-refresh hunt lint test native hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -31,6 +31,9 @@ demo: setup ## measure the main screen on the simulator and print its table
 
 demo-refresh: setup ## bring README.md, reports/ and records/first-light to the latest demo run; older records there go
 	$(RUN) -m harness report target=readme
+
+hunt: setup ## the night run: 20,000 adversarial schedules of each protocol, recorded under out/hunts
+	$(RUN) -m harness hunt budget=20000
 
 lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .

@@ -1,64 +1,42 @@
-"""The hunt: exchanges under adversarial schedules, each drawn from a seed that replays exactly.
-
-A hunt runs on a machine so small that rings wrap and several tokens share a warp: large shapes hide protocol bugs.
-"""
+"""The hunt: exchanges under adversarial schedules, each drawn from a seed that replays exactly."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cache
 
-import numpy as np
-
-from afdep import routing
-from afdep.build import Fiber
+from afdep import graph_proof, scenario
 from afdep.errors import AfdepError
-from afdep.layout import Layout
 from afdep.machine import Machine
-from afdep.timing import Load
+from afdep.scenario import Hunt, Scenario
+from afdep.simulator import KernelTime
 from afdep.world import World
 
 _SMALL = {"sm_count": 4.0, "shared_bytes_per_cta": 2560.0, "shared_bytes_per_sm": 6144.0}
-_ROUTINGS = ("random", "skew", "spread", "all-to-one")
-_ZIPF_EXPONENT = 1.0
-
-
-@dataclass(frozen=True)
-class Hunt:
-    """What a hunt exchanges. Each seed draws the schedule, the routes, the tokens of each source and the buckets.
-
-    Args:
-        arm: the arm hunted.
-        layouts: one is drawn a seed.
-        hidden, experts_per_rank, top_k, capacity, transport_sms: the small shape.
-        exchanges: how many run free, one behind the other.
-        fiber: as in World.
-        library: a native library, by default the one of this tree.
-    """
-
-    arm: str
-    layouts: tuple[str, ...] = ("2A2F", "3A1F", "1A2F")
-    hidden: int = 64
-    experts_per_rank: int = 6
-    top_k: int = 4
-    capacity: int = 32
-    transport_sms: int = 3
-    exchanges: int = 3
-    fiber: Fiber = "warp"
-    library: Path | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A seed that failed, with the error it ended in."""
+    """A seed that failed.
+
+    Args:
+        seed: it replays exactly.
+        scenario: what it exchanged.
+        error: what it ended in.
+        kernels: those that completed, in order of completion.
+    """
 
     seed: int
-    layout: str
+    scenario: Scenario
     error: AfdepError
+    kernels: tuple[KernelTime, ...]
 
     def __str__(self) -> str:
-        return f"seed {self.seed} ({self.layout}): {type(self.error).__name__}: {str(self.error).splitlines()[0]}"
+        where = "".join(f", {note}" for note in getattr(self.error, "__notes__", []))
+        name = type(self.error).__name__
+        return f"seed {self.seed} ({self.scenario}{where}): {name}: {str(self.error).splitlines()[0]}"
 
 
+@cache
 def small_machine(base: str = "h100-nvlink") -> Machine:
     """The machine of that name, with few SMs and little shared memory."""
     machine = Machine.load(base)
@@ -68,27 +46,15 @@ def small_machine(base: str = "h100-nvlink") -> Machine:
 
 def run_seed(hunt: Hunt, seed: int) -> Finding | None:
     """Run one seed: bit-exact, or a finding."""
-    generator = np.random.default_rng(seed)
-    layout = Layout.parse(hunt.layouts[int(generator.integers(len(hunt.layouts)))])
-    world = World(
-        layout,
-        hidden=hunt.hidden,
-        num_experts=hunt.experts_per_rank * layout.ffn_ranks,
-        top_k=hunt.top_k,
-        capacity=hunt.capacity,
-        arm=hunt.arm,
-        transport_sms=hunt.transport_sms,
-        machine=small_machine(),
-        mode="hunt",
-        seed=seed,
-        fiber=hunt.fiber,
-        library=hunt.library,
-    )
-    loads = [_load(hunt, layout, generator) for _ in range(hunt.exchanges)]
+    drawn = scenario.draw(hunt, seed)
+    world = _world(hunt, drawn, seed)
     try:
-        world.prove_loads(loads, hunt.capacity, seed)
+        if drawn.replayed:
+            graph_proof.prove_replays(world, drawn.rounds, hunt.capacity, seed)
+        else:
+            world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
     except AfdepError as error:
-        return Finding(seed, str(layout), error)
+        return Finding(seed, drawn, error, tuple(world.simulator.take_trace()))
     return None
 
 
@@ -99,18 +65,19 @@ def run_seeds(hunt: Hunt, seeds: Sequence[int]) -> Iterator[Finding]:
             yield finding
 
 
-def _load(hunt: Hunt, layout: Layout, generator: np.random.Generator) -> Load:
-    bucket = int(generator.choice([hunt.capacity, hunt.capacity // 2, 3]))
-    ids = [
-        routing.make(
-            kind := _ROUTINGS[int(generator.integers(len(_ROUTINGS)))],
-            int(generator.choice([0, 1, bucket // 2, bucket, bucket])),
-            hunt.experts_per_rank * layout.ffn_ranks,
-            hunt.top_k,
-            int(generator.integers(2**31)),
-            zipf_exponent=_ZIPF_EXPONENT if kind == "skew" else None,
-            num_ffn_ranks=layout.ffn_ranks if kind in ("spread", "all-to-one") else None,
-        )
-        for _ in range(layout.attention_ranks)
-    ]
-    return Load(ids, bucket)
+def _world(hunt: Hunt, drawn: Scenario, seed: int) -> World:
+    return World(
+        drawn.layout,
+        hidden=hunt.hidden,
+        num_experts=hunt.experts_per_rank * drawn.layout.ffn_ranks,
+        top_k=hunt.top_k,
+        capacity=hunt.capacity,
+        arm=drawn.arm,
+        dispatch_dtype=hunt.dtype,
+        transport_sms=hunt.transport_sms,
+        machine=small_machine(),
+        mode="hunt",
+        seed=seed,
+        fiber=hunt.fiber,
+        library=hunt.library,
+    )

@@ -15,6 +15,8 @@ from harness.errors import ConfigError
 
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
 SCREEN = "screen"
+VERB_AXES = {SCREEN: overrides.AXES, "hunt": ("arm",)}
+"""Groups of a verb that take values as well as options."""
 
 
 def compose(verb: str, texts: Sequence[str], conf_dir: Path = CONF_DIR) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def compose(verb: str, texts: Sequence[str], conf_dir: Path = CONF_DIR) -> dict[
         UsageError: an override that names nothing valid, a sweep or a flag.
         ConfigError: a configuration that does not compose.
     """
-    axes = overrides.AXES if verb == SCREEN else ()
+    axes = VERB_AXES.get(verb, ())
     translated = overrides.translate(texts, conf_dir, axes)
     with initialize_config_dir(config_dir=str(conf_dir.resolve()), version_base=None):
         try:

@@ -10,9 +10,9 @@ from pathlib import Path
 from harness.errors import OutputClosedError
 from harness.workspace import REPOSITORY
 
-OK, NOTHING, ERROR, UNREAD = 0, 3, 4, 141
-"""Exit statuses: done; nothing measured, or void alone; usage, failure or anything unexpected; output without a reader,
-as a shell reports SIGPIPE."""
+OK, FOUND, NOTHING, ERROR, UNREAD = 0, 1, 3, 4, 141
+"""Exit statuses: done; a hunt found something; nothing measured, or void alone; usage, failure or anything unexpected;
+output without a reader, as a shell reports SIGPIPE."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.compose import CONF_DIR, SCREEN, compose
-from harness.overrides import AXES, options
+from harness.compose import CONF_DIR, VERB_AXES, compose
+from harness.overrides import options
 
 _WIDTH, _INDENT = 120, 9
 
@@ -20,7 +20,7 @@ def text(verbs: Sequence[str], conf_dir: Path = CONF_DIR) -> str:
 def keys(verb: str, conf_dir: Path = CONF_DIR) -> list[str]:
     """Every key that a verb accepts: axes, groups that take an option, and single settings."""
     config = compose(verb, (), conf_dir)
-    axes = AXES if verb == SCREEN else ()
+    axes = VERB_AXES.get(verb, ())
     settings = [key for name, value in config.items() if name not in axes for key in _keys(name, value, conf_dir)]
     return [*axes, *settings]
 

@@ -47,6 +47,10 @@ class Workspace:
         return self.out / "scratch"
 
     @property
+    def hunts(self) -> Path:
+        return self.out / "hunts"
+
+    @property
     def reports(self) -> Path:
         return self.out / "reports"
 

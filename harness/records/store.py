@@ -8,7 +8,6 @@ Parquet is read and written by the calling thread: files this small gain nothing
 import dataclasses
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.records.errors import WriteError
+from harness.records.files import write_once
 from harness.records.schema import SCHEMA, SCHEMA_VERSION, Record, from_rows, to_table
 
 pa.set_cpu_count(1)
@@ -81,13 +81,8 @@ def write(directory: Path, records: Sequence[Record]) -> Path:
         WriteError: the file does not read back as written.
     """
     table = to_table(records)
-    directory.mkdir(parents=True, exist_ok=True)
     name = f"{records[0].process_key}-{records[0].attempt:03d}-{secrets.token_hex(4)}.parquet"
-    temporary, final = directory / f".{name}.tmp", directory / name
-    _write_synced(temporary, table.replace_schema_metadata(_metadata(records)))
-    os.link(temporary, final)
-    temporary.unlink()
-    _sync_directory(directory)
+    final = write_once(directory, name, table.replace_schema_metadata(_metadata(records)))
     _verify(final, records)
     return final
 
@@ -98,21 +93,6 @@ def _metadata(records: Sequence[Record]) -> dict[bytes, bytes]:
         _COUNT: str(len(records)).encode(),
         _HASH: content_hash(records).encode(),
     }
-
-
-def _write_synced(path: Path, table: pa.Table) -> None:
-    with path.open("xb") as stream:
-        pq.write_table(table, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _verify(path: Path, records: Sequence[Record]) -> None:

@@ -30,6 +30,7 @@ def test_records_load_nothing_of_ours():
     assert ours - {"harness"} == {
         "harness.records",
         "harness.records.errors",
+        "harness.records.files",
         "harness.records.schema",
         "harness.records.store",
     }

@@ -59,7 +59,7 @@ def test_unfinished_files_are_no_records(tmp_path):
 
 
 def test_a_failed_write_leaves_no_record_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(records.store.os, "link", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(records.files.os, "link", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         records.write(tmp_path, [record()])
     assert records.record_files(tmp_path) == []

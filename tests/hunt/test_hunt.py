@@ -1,26 +1,14 @@
-"""The shipped kernels survive the hunt, and the hunt finds what is planted."""
+"""The shipped kernels survive the hunt, and a seed says what it drew."""
 
 import pytest
 
 import afdep
-from afdep.hunt import Hunt, run_seed, run_seeds
-from tests.hunt.plants import PLANTS, Plant, build_with
+from afdep import scenario
+from afdep.hunt import run_seed, run_seeds
+from afdep.scenario import Hunt
 
 SEEDS = 500
 """A hunt of each family, as seeds from 0."""
-
-
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    """Builds a plant's library once."""
-    built = {}
-
-    def library(plant: Plant):
-        if plant.name not in built:
-            built[plant.name] = build_with(plant, tmp_path_factory.mktemp("plant"))
-        return built[plant.name]
-
-    return library
 
 
 def first_finding(hunt: Hunt, seeds: range):
@@ -29,33 +17,53 @@ def first_finding(hunt: Hunt, seeds: range):
 
 @pytest.mark.parametrize("arm", ["m2n", "afdep"])
 def test_shipped_kernels_are_clean_over_500_seeds(arm):
-    assert first_finding(Hunt(arm), range(SEEDS)) is None
+    assert first_finding(Hunt.small(arm), range(SEEDS)) is None
 
 
 @pytest.mark.parametrize("arm", ["m2n", "afdep"])
 def test_shipped_kernels_are_clean_with_thread_fibers(arm):
-    assert first_finding(Hunt(arm, fiber="thread"), range(8)) is None
+    assert first_finding(Hunt.small(arm, fiber="thread"), range(8)) is None
 
 
 @pytest.mark.parametrize("control", afdep.controls.NAMES)
 def test_every_control_is_clean_in_the_hunt(control):
-    assert first_finding(Hunt(f"afdep[{control}=1]"), range(60)) is None
+    assert first_finding(Hunt.small(f"afdep[{control}=1]"), range(60)) is None
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=str)
-def test_the_hunt_finds_a_plant_within_its_budget(plant, libraries):
-    finding = first_finding(Hunt(plant.arm, library=libraries(plant), fiber=plant.fiber), range(plant.budget))
-    assert finding is not None, f"{plant.name}: not found in {plant.budget} seeds"
-    assert isinstance(finding.error, getattr(afdep, plant.ends_in))
+def test_drawn_controls_are_clean_in_the_hunt():
+    assert first_finding(Hunt.small("afdep", controls=afdep.controls.NAMES), range(100)) is None
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=str)
-def test_a_found_seed_replays_exactly(plant, libraries):
-    hunt = Hunt(plant.arm, library=libraries(plant), fiber=plant.fiber)
-    finding = first_finding(hunt, range(plant.budget))
-    assert str(run_seed(hunt, finding.seed)) == str(finding)
+@pytest.mark.parametrize("dtype", ["fp8", "fp8-ue8m0"])
+def test_scaled_rows_are_clean_in_the_hunt(dtype):
+    assert first_finding(Hunt.small("afdep", dtype=dtype, hidden=128), range(40)) is None
 
 
 def test_a_seed_without_a_bug_replays_the_same_schedule():
-    hunt = Hunt("afdep", exchanges=2)
+    hunt = Hunt.small("afdep", exchanges=2)
     assert run_seed(hunt, 7) is run_seed(hunt, 7) is None
+
+
+def test_seeds_draw_every_layout_control_and_way_to_run():
+    hunt = Hunt.small("afdep", controls=afdep.controls.NAMES)
+    drawn = [scenario.draw(hunt, seed) for seed in range(60)]
+    assert {str(one.layout) for one in drawn} == set(hunt.layouts)
+    assert {name for one in drawn for name, _ in one.arm.switches} == set(afdep.controls.NAMES)
+    assert {one.replayed for one in drawn} == {False, True}
+
+
+def test_rounds_of_a_graph_differ_in_their_ids_alone():
+    drawn = scenario.draw(Hunt.small("afdep", graphs=1.0), 3)
+    first, second = drawn.rounds
+    assert [load.bucket for load in first] == [load.bucket for load in second]
+    shapes = [[[ids.shape for ids in load.topk_idx] for load in loads] for loads in drawn.rounds]
+    assert shapes[0] == shapes[1]
+    ids = [[load.topk_idx[0].tolist() for load in loads] for loads in drawn.rounds]
+    assert ids[0] != ids[1]
+
+
+def test_a_draw_leaves_the_others_as_they_are():
+    usual, changed = (scenario.draw(Hunt.small("afdep", **fields), 11) for fields in ({}, {"exchanges": 1}))
+    assert str(usual) == str(changed)
+    pairs = zip(usual.rounds[0][0].topk_idx, changed.rounds[0][0].topk_idx, strict=True)
+    assert all((one == other).all() for one, other in pairs)

@@ -16,9 +16,10 @@ SEEDS = 12
 PROGRAM = """
 import sys
 from pathlib import Path
-from afdep.hunt import Hunt, run_seeds
+from afdep.hunt import run_seeds
+from afdep.scenario import Hunt
 for arm in sys.argv[3:]:
-    findings = list(run_seeds(Hunt(arm, library=Path(sys.argv[1])), range(int(sys.argv[2]))))
+    findings = list(run_seeds(Hunt.small(arm, library=Path(sys.argv[1])), range(int(sys.argv[2]))))
     assert not findings, findings[0]
 print("clean")
 """

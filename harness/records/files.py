@@ -1,0 +1,42 @@
+"""Files that are written once: synced under a name with a leading dot, then linked to the final one."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def write_once(directory: Path, name: str, table: pa.Table) -> Path:
+    """Write a table as a new Parquet file; the directory is made if missing.
+
+    Returns:
+        The final path. No existing file is ever replaced.
+
+    Raises:
+        FileExistsError: there is a file of that name.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    temporary, final = directory / f".{name}.tmp", directory / name
+    _write_synced(temporary, table)
+    try:
+        os.link(temporary, final)
+    finally:
+        temporary.unlink()
+    _sync_directory(directory)
+    return final
+
+
+def _write_synced(path: Path, table: pa.Table) -> None:
+    with path.open("xb") as stream:
+        pq.write_table(table, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,32 @@
+"""The table of plants in docs/hunt.md. `python -m tests.hunt.page` writes it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.hunt.plant import Plant
+from tests.hunt.plants import PLANTS
+
+BEGIN, END = "<!-- plants:begin -->", "<!-- plants:end -->"
+PAGE = Path(__file__).parents[2] / "docs" / "hunt.md"
+
+
+def table(plants: Sequence[Plant]) -> str:
+    """One line for each plant, by class."""
+    lines = ["| class | plant | arm | found by | seeds at most | ends in |", "|---|---|---|---|--:|---|"]
+    for plant in sorted(plants, key=lambda one: one.kind):
+        ending = "any error" if plant.ends_in == "AfdepError" else f"`{plant.ends_in}`"
+        lines.append(
+            f"| {plant.kind} | {plant.name} | `{plant.arm}` | {_found_by(plant)} | {plant.budget} | {ending} |"
+        )
+    return "\n".join(lines)
+
+
+def _found_by(plant: Plant) -> str:
+    if plant.fiber == "thread":
+        return "hunt, thread fibers"
+    return "hunt" if plant.tokens is None else f"hunt, capacity {plant.tokens}"
+
+
+if __name__ == "__main__":
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(PLANTS)}\n{END}{rest.partition(END)[2]}", "utf-8")

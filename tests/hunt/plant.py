@@ -1,0 +1,101 @@
+"""A protocol bug in a copy of the tree, and the library built from it."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+from afdep import build
+from afdep.build import Fiber
+from afdep.digest import TREE, native_digest
+
+DIRECTED = "afdep/csrc/directed.cuh"
+SYMMETRIC = "vendor/elastic/symmetric.cuh"
+DISPATCH = "vendor/elastic/dispatch.cuh"
+COMBINE = "vendor/elastic/combine.cuh"
+NOTIFY = "vendor/elastic/notify.cuh"
+BARRIER = "vendor/elastic/barrier.cuh"
+COPY_EPILOGUE = "vendor/elastic/copy_epilogue.cuh"
+REDUCE_EPILOGUE = "vendor/elastic/reduce_epilogue.cuh"
+KERNELS = "afdep/csrc/kernels.hpp"
+KERNEL_UNITS = ("afdep/csrc/sim_abi.cpp", "afdep/csrc/sim_world.cpp")
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One bug.
+
+    Args:
+        name: what is wrong.
+        kind: the class of bug.
+        arm: the arm it is in.
+        edits: (file, text as shipped, text with the bug).
+        budget: seeds within which the hunt must find it.
+        ends_in: the error it must end in.
+        fiber: "thread" where only thread fibers can see it.
+        tokens: the hunt's capacity, where the small one never uses a slot of the kernel twice.
+    """
+
+    name: str
+    kind: str
+    arm: str
+    edits: tuple[tuple[str, str, str], ...]
+    budget: int
+    ends_in: str = "MismatchError"
+    fiber: Fiber = "warp"
+    tokens: int | None = None
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "-")
+
+
+def build_with(plant: Plant, folder: Path) -> Path:
+    """The native library of a copy of the tree with the bug in it, from the cache if it is there.
+
+    Raises:
+        AssertionError: the shipped text is not there exactly once.
+    """
+    tree = folder / "tree"
+    for part in ("vendor", "afdep"):
+        shutil.copytree(TREE / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, shipped, planted in plant.edits:
+        text = (tree / file).read_text(encoding="utf-8")
+        assert text.count(shipped) == 1, f"{plant.name}: expected the shipped text once in {file}"
+        (tree / file).write_text(text.replace(shipped, planted), encoding="utf-8")
+    _drop_reductions(tree / KERNELS)
+    digest = native_digest(tree)
+    library = build.cache_folder() / str(digest) / f"plant_{plant.fiber}.so"
+    if not library.exists():
+        units = [str(tree / unit) for unit in KERNEL_UNITS]
+        _compile(
+            library, plant.fiber, "-shared", f'-DAFDEP_NATIVE_DIGEST="{digest}"', *units, str(_engine(plant.fiber))
+        )
+    return library
+
+
+def _drop_reductions(kernels: Path) -> None:
+    """Leave the reduction of short rows alone, as the hunt has them: a third of the time to compile."""
+    text, dropped = re.subn(r"    case [234]: return of_prefix<.*\n", "", kernels.read_text(encoding="utf-8"))
+    assert dropped == 3, "expected the kernels chosen by the unrolling of their reduction"
+    kernels.write_text(text, encoding="utf-8")
+
+
+@cache
+def _engine(fiber: Fiber) -> Path:
+    """The units that no plant is in, compiled once for all plants."""
+    units = [str(TREE / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
+    whole = build.cache_folder() / str(native_digest()) / f"plant_engine_{fiber}.o"
+    if not whole.exists():
+        _compile(whole, fiber, "-r", "-nostdlib", *units)
+    return whole
+
+
+def _compile(output: Path, fiber: Fiber, *arguments: str) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = output.with_suffix(f".{uuid4().hex}")
+    flags = [flag for flag in build._FLAGS if flag != "-shared"] + ["-DSIMGPU_THREAD_FIBERS"] * (fiber == "thread")
+    subprocess.run(["g++", *flags, "-O1", *arguments, "-o", str(unfinished)], check=True)
+    unfinished.replace(output)

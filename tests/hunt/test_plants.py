@@ -1,0 +1,96 @@
+"""The hunt finds what is planted, replays it, makes it small, and the page says so."""
+
+import os
+import shlex
+import shutil
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import afdep
+from afdep.hunt import Finding, run_seed, run_seeds
+from afdep.minimise import minimise
+from afdep.scenario import Hunt
+from harness.surroundings import Surroundings
+from harness.verbs import hunt as verb
+from tests.hunt.page import BEGIN, END, table
+from tests.hunt.plant import Plant, build_with
+from tests.hunt.plants import PLANTS
+
+ROOT = Path(__file__).parents[2]
+SMALLEST = PLANTS[0]
+
+
+@pytest.fixture(scope="module")
+def libraries(request, tmp_path_factory) -> dict[str, Future[Path]]:
+    """The libraries of the plants that are tested here, built while the first are hunted."""
+    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    plants = {one["plant"].name: one["plant"] for one in params if "plant" in one} | {SMALLEST.name: SMALLEST}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {name: pool.submit(build_with, plant, tmp_path_factory.mktemp("plant")) for name, plant in plants.items()}
+
+
+def hunt_of(plant: Plant, libraries: dict[str, Future[Path]]) -> Hunt:
+    shape = {} if plant.tokens is None else {"capacity": plant.tokens, "most_tokens": plant.tokens}
+    return Hunt.small(plant.arm, library=libraries[plant.name].result(), fiber=plant.fiber, **shape)
+
+
+def first_finding(hunt: Hunt, budget: int) -> Finding | None:
+    return next(run_seeds(hunt, range(budget)), None)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=str)
+def test_the_hunt_finds_a_plant_within_its_budget_and_replays_it(plant, libraries):
+    hunt = hunt_of(plant, libraries)
+    finding = first_finding(hunt, plant.budget)
+    assert finding is not None, f"{plant.name}: not found in {plant.budget} seeds"
+    assert isinstance(finding.error, getattr(afdep, plant.ends_in))
+    assert str(run_seed(hunt, finding.seed)) == str(finding)
+
+
+def test_plants_cover_every_class_of_bug():
+    kinds = Counter(plant.kind for plant in PLANTS)
+    assert set(kinds) == {"memory order", "fence", "count", "epoch", "staging", "boundary", "PDL"}
+    assert min(kinds.values()) >= 2
+    assert len({plant.name for plant in PLANTS}) == len(PLANTS)
+
+
+def test_a_finding_made_small_still_fails_and_names_its_exchange(libraries):
+    hunt = hunt_of(SMALLEST, libraries)
+    seed = first_finding(hunt, SMALLEST.budget).seed
+    small, finding = minimise(hunt, seed)
+    assert str(run_seed(small, seed)) == str(finding)
+    assert (small.capacity, small.exchanges) < (hunt.capacity, hunt.exchanges)
+    assert "in exchange" in str(finding)
+
+
+def test_a_seed_that_does_not_fail_cannot_be_made_small():
+    with pytest.raises(ValueError, match="expected one that fails"):
+        minimise(Hunt.small("afdep"), 0)
+
+
+def test_the_verb_ends_in_1_and_its_replay_command_fails_alike(libraries, monkeypatch, tmp_path):
+    library = libraries[SMALLEST.name].result()
+    monkeypatch.setattr("harness.hunt.settings.build", lambda fiber: library)
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    lines: list[str] = []
+    around = Surroundings(tmp_path, {}, float, lambda: datetime(2026, 1, 2, tzinfo=UTC), lines.append)
+    assert verb.run([f"arm={SMALLEST.arm}", "budget=40", "jobs=1"], around) == 1
+    replay = next(line for line in lines if "replay:" in line).partition("harness hunt ")[2]
+    found = next(line for line in lines if line.startswith("seed "))
+    lines.clear()
+    assert verb.run(shlex.split(replay), around) == 1
+    assert found in lines
+
+
+def test_the_page_holds_the_table_of_the_plants():
+    text = (ROOT / "docs" / "hunt.md").read_text("utf-8")
+    assert text.partition(BEGIN)[2].partition(END)[0].strip() == table(PLANTS)
+
+
+def test_a_table_of_other_plants_differs():
+    assert table([replace(PLANTS[0], budget=PLANTS[0].budget + 1), *PLANTS[1:]]) != table(PLANTS)
