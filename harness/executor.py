@@ -187,7 +187,7 @@ class Executor:
                 del self._alive[child.pid]
         if returncode == 0 and wrote is not None:
             return wrote, None
-        last = process.cause(stderr_path.read_text(encoding="utf-8", errors="replace"))
+        last, _ = process.last_words(stderr_path.read_text(encoding="utf-8", errors="replace"))
         limit = self.launcher.timeout_s if timed_out.is_set() else None
         return wrote, process.ending(returncode, limit, last)
 

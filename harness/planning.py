@@ -60,8 +60,11 @@ def _probe(
             check=False,
         )
     if done.returncode:
-        reason = process.ending(done.returncode, None, process.cause(done.stderr)).rstrip(".")
-        raise TreeError(f"tree {name}: expected it to build and load, received {reason}.", "Run the verb doctor.")
+        said, next_step = process.last_words(done.stderr)
+        reason = process.ending(done.returncode, None, said).rstrip(".")
+        raise TreeError(
+            f"tree {name}: expected it to build and load, received {reason}.", next_step or "Run the verb doctor."
+        )
     report: dict[str, Any] = json.loads(process.last_line(done.stdout))
     return report
 

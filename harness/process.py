@@ -1,5 +1,6 @@
 """Fresh processes in a slot: how they are started, and what their end means."""
 
+import itertools
 import os
 import signal
 import sys
@@ -64,7 +65,7 @@ def ending(returncode: int, timed_out_after_s: int | None, last_stderr: str) -> 
         cause = f"exit code {returncode}"
     else:
         cause = "no output: exit code 0 without a record"
-    return f"{cause}; last line on stderr: {last_stderr or 'none'}"
+    return f"{cause}; last on stderr: {last_stderr or 'none'}"
 
 
 def last_line(text: str) -> str:
@@ -72,12 +73,14 @@ def last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-def cause(stderr: str) -> str:
-    """What a process said last on standard error: of an error its own line, which may have a next step behind it."""
-    error, in_frames = "", False
-    for line in stderr.splitlines():
-        if line.startswith("Traceback (most recent call last):"):
-            error, in_frames = "", True
-        elif in_frames and line[:1].strip():
-            error, in_frames = line.strip(), False
-    return error or last_line(stderr)
+def last_words(stderr: str) -> tuple[str, str]:
+    """What a process said last on standard error, and the next step behind it.
+
+    Of an error that ended it this is the error's own line and the line that follows, or an empty text; of anything
+    else the last line that is not blank.
+    """
+    frames = stderr.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+    error = [line.strip() for line in itertools.dropwhile(lambda line: not line[:1].strip(), frames)]
+    if "Traceback (most recent call last):" not in stderr or not error:
+        return last_line(stderr), ""
+    return error[0], error[1] if len(error) > 1 else ""

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.leaving import leave
 from harness.records import Record, read, record_files
 
 Row = tuple[str, int, str, int]
@@ -88,4 +89,4 @@ def _provenance(records: Sequence[Record]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -11,10 +11,10 @@ DEATHS = {
     "raises": ({"do": "raise", "word": "left its path"}, "RuntimeError: left its path"),
     "is not exact": ({"do": "raise", "word": "row 3 differs", "when": "prove"}, "RuntimeError: row 3 differs"),
     "memory": ({"do": "memory"}, "MemoryError: no memory left"),
-    "exit 3": ({"do": "exit", "code": 3}, "exit code 3; last line on stderr: none"),
-    "exit 0": ({"do": "exit", "code": 0}, "no output: exit code 0 without a record; last line on stderr: none"),
-    "killed": ({"do": "kill"}, "signal: ended by SIGKILL; last line on stderr: none"),
-    "aborts": ({"do": "abort"}, "signal: ended by SIGABRT; last line on stderr: none"),
+    "exit 3": ({"do": "exit", "code": 3}, "exit code 3; last on stderr: none"),
+    "exit 0": ({"do": "exit", "code": 0}, "no output: exit code 0 without a record; last on stderr: none"),
+    "killed": ({"do": "kill"}, "signal: ended by SIGKILL; last on stderr: none"),
+    "aborts": ({"do": "abort"}, "signal: ended by SIGABRT; last on stderr: none"),
 }
 SEATS = list(itertools.product(("1A1F", "2A1F", "1A2F"), ("m2n", "afdep@bd4db4da", "afdep")))
 
@@ -152,24 +152,25 @@ def test_a_failed_process_runs_again(bench):
 )
 def test_an_ending_is_classified(returncode, timed_out, words):
     assert words in process.ending(returncode, timed_out, "last words")
-    assert process.ending(returncode, timed_out, "last words").endswith("last line on stderr: last words")
+    assert process.ending(returncode, timed_out, "last words").endswith("last on stderr: last words")
+
+
+TRACEBACK = "Traceback (most recent call last):\n  File x\n    raise\n"
 
 
 @pytest.mark.parametrize(
     ("stderr", "said"),
     [
-        (
-            "warning\nTraceback (most recent call last):\n  File x\n    raise\na.BuildError: it broke\nNext step.\n",
-            "it broke",
-        ),
-        ("Traceback (most recent call last):\n  x\nE: 1\nThen:\nTraceback (most recent call last):\n  y\nF: 2", "F: 2"),
-        ("Segmentation fault\n", "Segmentation fault"),
-        ("", ""),
+        (f"warning\n{TRACEBACK}a.BuildError: it broke\nMend it.\n", ("a.BuildError: it broke", "Mend it.")),
+        (f"{TRACEBACK}E: 1\n\nDuring handling:\n\n{TRACEBACK}F: 2", ("F: 2", "")),
+        ("one\nSegmentation fault\n", ("Segmentation fault", "")),
+        ("Traceback (most recent call last):\n  File x\n", ("File x", "")),
+        ("", ("", "")),
     ],
-    ids=["two lines", "chained", "no traceback", "silent"],
+    ids=["two lines", "chained", "no traceback", "cut", "silent"],
 )
-def test_the_cause_is_the_line_of_the_last_error(stderr, said):
-    assert process.cause(stderr).rpartition("a.BuildError: ")[2] == said
+def test_last_words_are_those_of_the_last_error(stderr, said):
+    assert process.last_words(stderr) == said
 
 
 def test_the_last_line_is_the_last_that_says_something():
