@@ -34,7 +34,8 @@ class DeviceBuffer:
     Args:
         group: a torch.distributed process group, None for the default one. Its ranks are the layout's.
         layout: a Layout, or its text.
-        hidden, num_experts, top_k, capacity, dispatch_dtype, transport_sms, expert_alignment: see ExchangeShape.
+        hidden, num_experts, top_k, capacity, transport_sms, expert_alignment: see ExchangeShape.
+        dispatch_dtype: one of DISPATCH_DTYPES, or torch's dtype.
         arm: an Arm, or its name.
         timeout_s: of one wait on the device.
         maker: of the windows; by default symmetric memory where every rank has a GPU of its own, else CUDA IPC.
@@ -56,7 +57,7 @@ class DeviceBuffer:
         top_k: int,
         capacity: int,
         arm: Arm | str = "afdep",
-        dispatch_dtype: str = "bf16",
+        dispatch_dtype: Any = "bf16",
         transport_sms: int = 24,
         expert_alignment: int = 1,
         timeout_s: float = 60.0,
@@ -67,7 +68,8 @@ class DeviceBuffer:
         self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
         self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm)
         self.shape = ExchangeShape(
-            self.layout, hidden, num_experts, top_k, capacity, dispatch_dtype, transport_sms, expert_alignment
+            *(self.layout, hidden, num_experts, top_k, capacity),
+            *(inputs.dtype_name(dispatch_dtype), transport_sms, expert_alignment),
         )
         self.shape.check_protocol(self.arm.protocol)
         self._native = native.load(library or build.build_cuda())
@@ -227,8 +229,7 @@ class DeviceBuffer:
 
     def close(self) -> None:
         """Give everything back; collective. The Buffer and what it received are dead afterwards."""
-        if self._ended_by is None:
-            self._ended_by = "it was closed"
+        self._ended_by = self._ended_by or "it was closed"
         torch.cuda.synchronize()
         dist.barrier(self._group)
         self._native.check(self._native.cuda_destroy(self._handle))

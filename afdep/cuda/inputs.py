@@ -52,6 +52,14 @@ def check_replies(shape: ExchangeShape, out: Any, rows: int) -> None:
     _check("out", out, (rows, shape.hidden), torch.bfloat16)
 
 
+_DTYPE_NAMES = {"torch.bfloat16": "bf16", "torch.float8_e4m3fn": "fp8"}
+
+
+def dtype_name(dispatch_dtype: object) -> str:
+    """The name of a dispatch dtype that is given as torch's, or by name."""
+    return _DTYPE_NAMES.get(str(dispatch_dtype), str(dispatch_dtype))
+
+
 def element(dtype: DispatchDtype) -> Any:
     """Torch's dtype of a dispatched element."""
     return torch.bfloat16 if dtype.element_bytes == 2 else torch.float8_e4m3fn

@@ -111,6 +111,12 @@ def dead_afterwards(rank: int) -> None:
             _exchange(buffer, rank)
 
 
+def torch_dtype(rank: int) -> None:
+    import torch
+
+    assert _buffer(dispatch_dtype=torch.bfloat16).shape.dispatch_dtype == "bf16"
+
+
 def mapped_windows(rank: int) -> None:
     buffer = _buffer(maker="ipc")
     y = _exchange(buffer, rank)

@@ -23,6 +23,10 @@ def test_windows_by_ipc_serve_as_well():
     assert ranks.run("mapped_windows") == ["ok", "ok"]
 
 
+def test_a_dispatch_dtype_may_be_torchs():
+    assert ranks.run("torch_dtype") == ["ok", "ok"]
+
+
 @pytest.mark.parametrize(("scenario", "field"), [("other_hidden", "hidden"), ("other_switch", "AFDEP_UNION_NOTIFY")])
 def test_ranks_made_differently_all_say_what_differs(scenario, field):
     assert all(said.startswith(f"AgreementError: {field}: expected one value") for said in ranks.run(scenario))
