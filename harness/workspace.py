@@ -72,3 +72,8 @@ class Workspace:
                 f"plans under {self.out.name}: expected at least one, received none.", "Run the verb screen first."
             )
         return found
+
+
+def displayed(path: Path, repository: Path) -> str:
+    """A path as it is printed: from the repository on where it lies below, else in full."""
+    return str(path.relative_to(repository)) if path.is_relative_to(repository) else str(path)

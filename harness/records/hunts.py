@@ -81,7 +81,7 @@ def read_hunts(path: Path) -> tuple[HuntRecord, ...]:
         DamagedHuntError: another version or schema, or other rows than were written.
     """
     with path.open("rb") as stream:
-        table = pq.ParquetFile(stream).read()
+        table = pq.ParquetFile(stream).read(use_threads=False)
     metadata = table.schema.metadata or {}
     _expect(path, "version", str(HUNT_SCHEMA_VERSION), metadata.get(_VERSION, b"none").decode())
     _expect(path, "schema", "as this version has it", _schema_kind(table.schema))

@@ -19,7 +19,7 @@ from harness.hunt.seeds import Outcome, run_all
 from harness.hunt.settings import HuntSettings, hunt_settings
 from harness.records.hunts import HuntRecord, write_hunts
 from harness.surroundings import FOUND, OK, Surroundings
-from harness.workspace import Workspace
+from harness.workspace import Workspace, displayed
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -27,14 +27,14 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     config = compose("hunt", texts, around.repository / "conf")
     settings = hunt_settings(config)
     kept = _kept(settings.keep, around.repository)
+    folder = Workspace.under(sections.launcher(config).out, around.repository).hunts
     command = shlex.join(["python", "-m", "harness", "hunt", *texts])
     records = [_hunt(hunt, settings, command, around) for hunt in settings.hunts]
-    folder = Workspace.under(sections.launcher(config).out, around.repository).hunts
     path = write_hunts(folder, records)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, kept)
-    around.print_line(f"recorded: {(kept or path).relative_to(around.repository)}")
+    around.print_line(f"recorded: {displayed(kept or path, around.repository)}")
     return FOUND if any(record.failed_seeds for record in records) else OK
 
 

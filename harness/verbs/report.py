@@ -10,6 +10,7 @@ from harness.reports import Page
 from harness.selection import ANY, select
 from harness.surroundings import NOTHING, OK, Surroundings
 from harness.words import as_choice
+from harness.workspace import displayed
 
 README, README_SCREEN = "readme", "main"
 README_STEM = "first-light"
@@ -28,7 +29,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
         around.print_line("nothing to report: no cell of this plan has both arms")
         return NOTHING
     written = _readme(page, around.repository) if target == README else _page(page)
-    around.print_line("written: " + ", ".join(_relative(path, around.repository) for path in written))
+    around.print_line("written: " + ", ".join(displayed(path, around.repository) for path in written))
     return OK
 
 
@@ -56,7 +57,3 @@ def _readme(page: Page, repository: Path) -> list[Path]:
     block = reports.body(page, plots.image_lines(pictures, repository))
     path.write_text(reports.replace_block(path.read_text(encoding="utf-8"), block), encoding="utf-8")
     return [path, *pictures, kept]
-
-
-def _relative(path: Path, repository: Path) -> str:
-    return str(path.relative_to(repository)) if path.is_relative_to(repository) else str(path)

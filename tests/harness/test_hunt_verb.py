@@ -42,6 +42,13 @@ def test_a_kept_record_is_never_replaced(around):
         hunt.run(["seeds=[1]", "jobs=1", "keep=once"], around)
 
 
+def test_a_hunt_is_recorded_in_an_out_folder_anywhere(around, tmp_path_factory):
+    out = tmp_path_factory.mktemp("elsewhere")
+    assert hunt.run(["arm=afdep", "seeds=[1]", "jobs=1", f"launcher.out={out}"], around) == 0
+    (path,) = (out / "hunts").iterdir()
+    assert [one.arm for one in read_hunts(path)] == ["afdep"]
+
+
 @pytest.mark.parametrize(
     ("texts", "error", "words"),
     [
