@@ -4,6 +4,20 @@ from tests.hunt.plant import COMBINE, COPY_EPILOGUE, DIRECTED, DISPATCH, NOTIFY,
 
 PLANTS = (
     Plant(
+        "the copy epilogue loads into a slot that a bulk store may still read",
+        "staging",
+        "afdep",
+        (
+            (
+                COPY_EPILOGUE,
+                "  prim::bulk_wait();\n  prim::elect([&] {\n    prim::mbarrier_expect",
+                "  prim::elect([&] {\n    prim::mbarrier_expect",
+            ),
+        ),
+        budget=50,
+        ends_in="AfdepError",
+    ),
+    Plant(
         "one sender's arrival is not awaited",
         "epoch",
         "afdep",

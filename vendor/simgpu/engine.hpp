@@ -156,7 +156,8 @@ inline Engine* engine = nullptr;
 inline void Engine::sync() {
   Fiber* fiber = current;
   if (fiber->in_lanes && fiber->last_sync == fiber->clock) return;
-  if (adversary_.active()) fiber->clock += adversary_.step(rank(), fiber->cta->kernel->launch.name);
+  // Lanes of a section are slow together, or the section would stall 32 times as often as its warp.
+  if (adversary_.active() && !(fiber->in_lanes && fiber->last_sync >= 0)) fiber->clock += adversary_.step(rank(), fiber->cta->kernel->launch.name);
   if (ready_ != nullptr || (!heap_.empty() && heap_.next_time() <= fiber->clock)) {
     fiber->next = nullptr;
     wake(fiber, fiber->clock);

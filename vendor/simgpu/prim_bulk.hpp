@@ -119,18 +119,19 @@ inline void bulk_store(Remote<char> to, const void* from, int bytes) {
   const int owner = engine->memory().owner(to.address()), rank = own_rank();
   simgpu::Sm& sm = engine->gpu(rank).sms[static_cast<std::size_t>(fiber.cta->sm)];
   Time read = sm.bulk.use(fiber.clock, bytes, cost().bulk_gb_per_s) + from_ns(cost().bulk_latency_ns) + engine->adversary().delay(4000);
-  Time landed, acknowledged;
+  // A copy that the adversary holds back must not hold the pipes for everyone behind it: that would undo its lateness.
+  const Time begins = engine->adversary().active() ? fiber.clock : read;
+  Time landed;
   if (owner == rank) {
-    landed = engine->memory_traffic(rank, to.address(), static_cast<std::size_t>(bytes), read, nullptr) + from_ns(cost().l2_latency_ns) +
+    landed = engine->memory_traffic(rank, to.address(), static_cast<std::size_t>(bytes), begins, nullptr) + from_ns(cost().l2_latency_ns) +
              engine->adversary().delay(4000);
-    acknowledged = landed + from_ns(cost().l2_latency_ns);
   } else {
-    landed = engine->transfer(rank, owner, read, static_cast<std::size_t>(bytes));
+    landed = engine->transfer(rank, owner, begins, static_cast<std::size_t>(bytes));
     engine->gpu(owner).l2_residency.touch(engine->memory().offset(to.address()), static_cast<std::size_t>(bytes));
-    acknowledged = landed + from_ns(cost().nvlink_latency_ns);
   }
+  landed = std::max(landed, read);
+  const Time acknowledged = landed + from_ns(owner == rank ? cost().l2_latency_ns : cost().nvlink_latency_ns);
   if (engine->adversary().active()) {
-    landed = std::max(landed, read);
     Action* action = engine->act(read, detail::store_reads);
     action->target = to.address();
     action->source = detail::async_view(from);

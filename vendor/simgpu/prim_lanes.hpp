@@ -45,6 +45,7 @@ class LaneSection {
  public:
   LaneSection() : fiber_(self()), clock_(fiber_.clock), horizon_(fiber_.horizon), last_clock_(clock_), last_horizon_(horizon_) {
     fiber_.in_lanes = true;
+    fiber_.last_sync = -1;
   }
   ~LaneSection() {
     fiber_.clock = last_clock_;
