@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup ## measure the main screen on the simulator and print its table
 	$(RUN) -m harness screen
-	$(RUN) -m harness report
+	@$(RUN) -m harness report > out/demo.md && tail -n 1 out/demo.md
 
 demo-refresh: setup ## bring README.md, reports/ and records/first-light to the latest demo run; older records there go
 	$(RUN) -m harness report target=readme

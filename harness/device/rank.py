@@ -60,6 +60,7 @@ def _measure(settings: Settings, outcome: dict[str, Any]) -> None:
         "registered_bytes": buffer.registered_bytes,
         "construction_s": buffer.construction_s,
         "device": torch.cuda.get_device_name(),
+        "gpus": torch.cuda.device_count(),
     }
     for tokens in settings.tokens:
         proof.prove(settings, buffer, tokens)

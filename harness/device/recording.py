@@ -57,8 +57,7 @@ def _fields(outcome: Outcome, tokens: int, position: int) -> dict[str, Any]:
         "bucket": tokens,
         "collect": "copy",
         "mode": MODE,
-        "placement": "one rank a GPU",
-        "ranks_per_gpu": 1,
+        **_placement(outcome),
         "num_exchanges": settings.exchanges,
         "proof_exchanges": settings.proofs,
         "arm_index": position,
@@ -73,6 +72,14 @@ def _fields(outcome: Outcome, tokens: int, position: int) -> dict[str, Any]:
 def _machine(outcome: Outcome) -> str:
     names = {str(found.get("device", "unknown")) for found in outcome.ranks.values()} or {"unknown"}
     return " and ".join(f"{Layout.parse(outcome.settings.layout).num_ranks} x {name}" for name in sorted(names))
+
+
+def _placement(outcome: Outcome) -> dict[str, Any]:
+    """How many ranks shared a GPU: they take the GPUs of the machine in turn. Nobody shares where no rank said."""
+    num_ranks = Layout.parse(outcome.settings.layout).num_ranks
+    gpus = next((found["gpus"] for found in outcome.ranks.values() if "gpus" in found), num_ranks)
+    sharing = -(-num_ranks // gpus)
+    return {"placement": "one rank a GPU" if sharing == 1 else f"{sharing} ranks a GPU", "ranks_per_gpu": sharing}
 
 
 def _observed(found: dict[str, Any]) -> dict[str, Any]:

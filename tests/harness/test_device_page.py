@@ -65,3 +65,10 @@ def test_another_arm_is_another_process_of_the_same_settings():
 def test_a_word_that_names_no_setting_is_refused(word):
     with pytest.raises(UsageError):
         Settings.parse([word])
+
+
+@pytest.mark.parametrize(("gpus", "sharing", "placement"), [(2, 1, "one rank a GPU"), (1, 2, "2 ranks a GPU")])
+def test_ranks_that_share_a_gpu_are_recorded_as_such(gpus, sharing, placement):
+    ranks = {rank: found | {"gpus": gpus} for rank, found in outcome().ranks.items()}
+    found = recording.records(outcome(ranks=ranks), 0, "t0", "h0")
+    assert {(one.ranks_per_gpu, one.placement) for one in found} == {(sharing, placement)}
