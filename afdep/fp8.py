@@ -6,14 +6,11 @@ four significant bits, so under a scale that is a power of two every value is ex
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from afdep.dtypes import SCALE_GROUP, DispatchDtype
-from afdep.reference import BF16
-
-E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
+from afdep.elements import E4M3, e4m3_values, e8m0_values, to_bf16
 
 _NAN = 0x7F
 """The code of NaN, with either sign; E4M3 has no infinities."""
@@ -59,11 +56,10 @@ def decode(x: Array, scales: Array, dtype: DispatchDtype) -> Array:
     if dtype.groups_per_word == 1:
         factors = np.ascontiguousarray(scales).view(np.float32)
     else:
-        factors = np.ascontiguousarray(scales).view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
+        factors = e8m0_values(np.ascontiguousarray(scales).view(np.uint8))
     by_element = np.repeat(factors, SCALE_GROUP, axis=1)[:, : x.shape[1]]
     with np.errstate(invalid="ignore", over="ignore"):  # NaN, or zero times infinity, is the payload's business
-        values: Array = (x.view(E4M3).astype(np.float32) * by_element).astype(BF16)
-    return values
+        return to_bf16(e4m3_values(x) * by_element)
 
 
 def _scale_words(exponents: Array, dtype: DispatchDtype, groups: int, rng: np.random.Generator) -> Array:

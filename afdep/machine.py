@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from afdep.errors import MachineError, choices
 
 MACHINE_FOLDER = Path(__file__).parents[1] / "conf" / "machine"
@@ -45,6 +43,8 @@ class Machine:
         Raises:
             MachineError: no such machine (valid names listed), not YAML, or a constant that is not such a mapping.
         """
+        import yaml  # a node that only runs device ranks reads no machine file, and has no YAML
+
         known = sorted(path.stem for path in folder.glob("*.yaml"))
         if name not in known:
             raise MachineError(f"machine: expected a known name, received {name!r}.", choices(name, known))

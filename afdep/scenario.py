@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from afdep import routing
 from afdep.arms import Arm
@@ -82,6 +81,8 @@ class Scenario:
 
 @cache
 def _small() -> Hunt:
+    import yaml  # as in afdep.machine
+
     fields = yaml.safe_load((HUNT_FOLDER / "small.yaml").read_text(encoding="utf-8"))
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
     return Hunt(**{"arm": "afdep", **fields, **lists})
