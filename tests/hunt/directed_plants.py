@@ -1,6 +1,6 @@
 """Bugs planted in what the role-directed protocol runs."""
 
-from tests.hunt.plant import COMBINE, COPY_EPILOGUE, DIRECTED, DISPATCH, NOTIFY, REDUCE_EPILOGUE, SYMMETRIC, Plant
+from tests.hunt.plant import COLUMNS, COMBINE, COPY_EPILOGUE, DIRECTED, DISPATCH, NOTIFY, REDUCE_EPILOGUE, SYMMETRIC, Plant
 
 PLANTS = (
     Plant(
@@ -86,6 +86,20 @@ PLANTS = (
         ((DISPATCH, "  prim::fence_proxy_async();\n  prim::sync_warp();\n", "  prim::sync_warp();\n"),),
         budget=20,
         ends_in="AfdepError",
+    ),
+    Plant(
+        "a column's sum is stored without a proxy fence",
+        "fence",
+        "afdep",
+        ((COLUMNS, "  prim::fence_proxy_async();\n  prim::sync_warp();\n", "  prim::sync_warp();\n"),),
+        budget=20,
+    ),
+    Plant(
+        "a column's sum overwrites a slot that is still being stored",
+        "staging",
+        "afdep",
+        ((COLUMNS, "    if (at == first_byte) prim::bulk_wait();\n", ""),),
+        budget=60,
     ),
     Plant(
         "the copy epilogue does not wait for the dispatch",

@@ -20,9 +20,16 @@ from harness.verbs import hunt as verb
 from tests.hunt.page import BEGIN, END, table
 from tests.hunt.plant import Plant, build_with
 from tests.hunt.plants import PLANTS
+from tests.sim.rings import long_rows, pair_on_one_rank
 
 ROOT = Path(__file__).parents[2]
 SMALLEST = PLANTS[0]
+NAMED = {plant.name: plant for plant in PLANTS}
+PAIRS = {
+    "2A2F": NAMED["a reduced row is stored without a proxy fence"],
+    "2A1F": NAMED["a column's sum is stored without a proxy fence"],
+}
+REUSE = NAMED["a slot is reused before the bulk store has read it"]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +57,20 @@ def test_the_hunt_finds_a_plant_within_its_budget_and_replays_it(plant, librarie
     assert finding is not None, f"{plant.name}: not found in {plant.budget} seeds"
     assert isinstance(finding.error, getattr(afdep, plant.ends_in))
     assert str(run_seed(hunt, finding.seed)) == str(finding)
+
+
+@pytest.mark.parametrize(("layout", "plant"), PAIRS.items(), ids=lambda value: f"K3-{value}")
+def test_replies_of_two_rows_are_wrong_without_their_proxy_fence(layout, plant, libraries):
+    world, load = pair_on_one_rank(layout, plant.arm, 256, mode="hunt", library=libraries[plant.name].result())
+    with pytest.raises(afdep.MismatchError, match="collected row"):
+        world.prove_loads([load], 256, 1)
+
+
+@pytest.mark.parametrize("plant", [REUSE], ids=["K4"])
+def test_long_rows_are_wrong_where_a_slot_is_reused_before_it_has_been_read(plant, libraries):
+    world, load = long_rows(plant.arm, 64, 1, mode="hunt", library=libraries[plant.name].result())
+    with pytest.raises(afdep.MismatchError):
+        world.prove_loads([load], 64, 1)
 
 
 def test_plants_cover_every_class_of_bug():

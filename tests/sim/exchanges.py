@@ -17,19 +17,23 @@ MACHINE = "h100-nvlink"
 Array = np.ndarray[Any, Any]
 
 
-def make_world(layout: str = "2A2F", **changes: Any) -> World:
-    """A World of a shape so small that an exchange takes milliseconds, on so few SMs that warps take several tokens."""
-    experts = EXPERTS_PER_RANK * Layout.parse(layout).ffn_ranks
-    shape = {"hidden": 64, "num_experts": experts, "top_k": 4, "capacity": 16, "transport_sms": 3}
-    return World(layout, **({"machine": changed_machine(sm_count=8)} | shape | changes))
-
-
 @cache
 def changed_machine(**values: float) -> Machine:
     """The H100 with some constants changed."""
     machine = Machine.load(MACHINE)
     table = tuple(replace(constant, value=values.get(constant.name, constant.value)) for constant in machine.table)
     return Machine("changed", table)
+
+
+SMALL_SMS = changed_machine(sm_count=4, shared_bytes_per_cta=2560, shared_bytes_per_sm=6144)
+"""A machine whose slots of shared memory are few: they are used again with few tokens."""
+
+
+def make_world(layout: str = "2A2F", **changes: Any) -> World:
+    """A World of a shape so small that an exchange takes milliseconds, on so few SMs that warps take several tokens."""
+    experts = EXPERTS_PER_RANK * Layout.parse(layout).ffn_ranks
+    shape = {"hidden": 64, "num_experts": experts, "top_k": 4, "capacity": 16, "transport_sms": 3}
+    return World(layout, **({"machine": changed_machine(sm_count=8)} | shape | changes))
 
 
 def make_routes(world: World, tokens: Sequence[int], kind: str = "random", seed: int = 0) -> list[Array]:

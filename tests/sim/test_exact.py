@@ -73,6 +73,7 @@ def test_sources_without_a_route_are_exact(arm, silent):
 
 @by_arm
 def test_ids_of_32_and_64_bits_give_the_same_bits(arm):
+    """K25."""
     world = make_world("2A2F", arm=arm)
     ids = make_routes(world, full(world))
     wide, narrow = (exchange(world, [i.astype(dtype) for i in ids]) for dtype in (np.int64, np.int32))
@@ -129,6 +130,7 @@ def test_more_tokens_than_shared_memory_slots_are_exact(arm):
 @by_arm
 @pytest.mark.parametrize("top_k", range(1, 17), ids=lambda top_k: f"K{top_k}")
 def test_sums_are_taken_in_fp32_in_lane_order_and_rounded_once(arm, top_k):
+    """K63."""
     world = make_world("2A2F", arm=arm, num_experts=32, top_k=top_k)
     ids = make_routes(world, full(world))
     round_ = exchange(world, ids, reference.cancelling_experts)

@@ -55,6 +55,7 @@ def with_invalid_route(world, value):
 @pytest.mark.parametrize("layout", ["2A2F", "5A1F", "3A5F"])
 @pytest.mark.parametrize(("value", "name"), INVALID.values(), ids=INVALID)
 def test_an_invalid_route_is_named_and_every_rank_is_told(value, name, layout, arm):
+    """K25, K27."""
     world = make_world(layout, arm=arm, num_experts=12 if layout != "3A5F" else 10)
     ids = with_invalid_route(world, value)
     enqueue_exchange(world, ids)
@@ -153,6 +154,7 @@ def test_a_source_that_calls_one_exchange_less_is_a_deadlock_of_the_last(arm):
 @by_arm
 @pytest.mark.parametrize(("tokens", "bucket"), [(17, 16), (9, 8), (1, 17)], ids=["capacity", "bucket", "both"])
 def test_too_many_tokens_raise_there_and_refuse_the_others(arm, tokens, bucket):
+    """K34."""
     world = make_world(arm=arm)
     x, ids = reference.payload(tokens, 64, 0), np.zeros((tokens, 4), np.int64) - 1
     with pytest.raises(CapacityError, match="expected at most"):

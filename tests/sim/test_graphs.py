@@ -91,6 +91,23 @@ def test_a_graph_cannot_be_replayed_inside_its_own_capture():
         graph.replay()
 
 
+@pytest.mark.parametrize("arm", ["m2n", "afdep"])
+@pytest.mark.parametrize(
+    ("expert", "name"),
+    [(EXPERTS, "expert_out_of_range"), (2**31 - 1, "expert_out_of_range"), (-2, "expert_out_of_range")]
+    + [(None, "duplicate_expert")],
+)
+def test_an_invalid_route_that_a_replay_reads_is_named(arm, expert, name):
+    """K27."""
+    captured = Captured(small_world(arm))
+    captured.change_inputs(1)
+    captured.ids[1][3, 1] = captured.ids[1][3, 0] if expert is None else expert
+    captured.graph.replay()
+    with pytest.raises(afdep.DeviceAssertion) as error:
+        captured.world.run()
+    assert (error.value.name, error.value.rank, error.value.token, error.value.lane) == (name, 3, 3, 1)
+
+
 def test_outputs_of_a_failed_exchange_hold_no_result():
     captured = Captured(small_world("afdep"))
     captured.change_inputs(1)
