@@ -1,6 +1,16 @@
 """Bugs planted in what the role-directed protocol runs."""
 
-from tests.hunt.plant import COLUMNS, COMBINE, COPY_EPILOGUE, DIRECTED, DISPATCH, NOTIFY, REDUCE_EPILOGUE, SYMMETRIC, Plant
+from tests.hunt.plant import (
+    COLUMNS,
+    COMBINE,
+    COPY_EPILOGUE,
+    DIRECTED,
+    DISPATCH,
+    NOTIFY,
+    REDUCE_EPILOGUE,
+    SYMMETRIC,
+    Plant,
+)
 
 PLANTS = (
     Plant(

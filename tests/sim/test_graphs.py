@@ -94,8 +94,7 @@ def test_a_graph_cannot_be_replayed_inside_its_own_capture():
 @pytest.mark.parametrize("arm", ["m2n", "afdep"])
 @pytest.mark.parametrize(
     ("expert", "name"),
-    [(EXPERTS, "expert_out_of_range"), (2**31 - 1, "expert_out_of_range"), (-2, "expert_out_of_range")]
-    + [(None, "duplicate_expert")],
+    [*((id_, "expert_out_of_range") for id_ in (EXPERTS, 2**31 - 1, -2)), (None, "duplicate_expert")],
 )
 def test_an_invalid_route_that_a_replay_reads_is_named(arm, expert, name):
     """K27."""
