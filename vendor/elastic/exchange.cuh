@@ -64,8 +64,8 @@ PRIM_FN prim::Guard guard(const Exchange& e) {
 
 // Tokens this rank received, or none if the exchange was given up: its counts may then not belong together.
 PRIM_FN int received_tokens(const Exchange& e) {
-  const auto received = prim::lanes([&](int) { return prim::load(e.rank_prefix + e.num_ranks - 1); });
-  const auto ended = prim::lanes([&](int) { return prim::aborted(guard(e)) ? 1 : 0; });
+  const auto received = prim::alike([&] { return prim::load(e.rank_prefix + e.num_ranks - 1); });
+  const auto ended = prim::alike([&] { return prim::aborted(guard(e)) ? 1 : 0; });
   return prim::broadcast(ended, 1) != 0 ? 0 : prim::broadcast(received, 0);
 }
 

@@ -46,6 +46,11 @@ template <class F>
 PRIM_FN auto lanes(F&& f) {
   return Lanes<std::decay_t<decltype(f(0))>>{f(detail::lane())};
 }
+// A value that every lane computes alike.
+template <class F>
+PRIM_FN auto alike(F&& f) {
+  return Lanes<std::decay_t<decltype(f())>>{f()};
+}
 template <class F>
 PRIM_FN void each_lane(F&& f) {
   f(detail::lane());

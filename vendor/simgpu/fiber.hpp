@@ -63,6 +63,7 @@ struct Fiber {
   int warp = 0, lane = 0;
   int stack = -1;
   bool started = false, in_lanes = false;
+  bool has_task = false;  // it turned to an item of its kernel's work
   bool lags = false;   // started after its predecessor completed, runs its shared-memory prologue at its CTA's start time
 
   Watch* watches = nullptr;  // while blocked on words: any of them ends the wait

@@ -172,7 +172,8 @@ inline void bulk_wait(int pending = 0) {
   for (int g = 0; g < done; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].landed);
   if (done > 0) std::memmove(fiber.groups, fiber.groups + done, sizeof(fiber.groups[0]) * static_cast<std::size_t>(pending));
   fiber.num_groups = std::min(fiber.num_groups, pending);
-  engine->sync();
+  // A warp without work has nothing to wait for; whatever it touches next lets earlier events go first itself.
+  if (fiber.has_task || done > 0 || engine->adversary().active()) engine->sync();
 #ifdef SIMGPU_THREAD_FIBERS
   sync_warp();
 #endif

@@ -75,6 +75,19 @@ inline auto lanes(F&& f) {
   for (int l = 0; l < 32; ++l) section.run([&] { result.value[l] = f(l); });
   return result;
 }
+// A value that every lane computes alike; one evaluation stands for all of them. broadcast() takes it.
+template <class T>
+struct Alike {
+  T value;
+};
+template <class F>
+inline auto alike(F&& f) {
+  return Alike<std::decay_t<decltype(f())>>{f()};
+}
+template <class T>
+inline T broadcast(const Alike<T>& v, int) {
+  return v.value;
+}
 template <class F>
 inline void each_lane(F&& f) {
   LaneSection section;
@@ -157,6 +170,10 @@ struct Lanes {
 template <class F>
 inline auto lanes(F&& f) {
   return Lanes<std::decay_t<decltype(f(0))>>{f(self().lane)};
+}
+template <class F>
+inline auto alike(F&& f) {
+  return Lanes<std::decay_t<decltype(f())>>{f()};
 }
 template <class F>
 inline void each_lane(F&& f) {

@@ -14,6 +14,7 @@ using simgpu::Engine;
 // This warp turns to item `index` of its kernel's work. How far the item's memory lies is drawn from its place alone, so that
 // runs repeat and arms that do the same work see the same distances.
 inline void begin_task(int index) {
+  self().has_task = true;
   const simgpu::Kernel& kernel = *self().cta->kernel;
   std::uint64_t place = 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(index + 1);
   for (const char* c = kernel.launch.name; *c != 0; ++c) place = (place ^ static_cast<unsigned char>(*c)) * 0x100000001B3ull;
