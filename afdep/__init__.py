@@ -28,6 +28,7 @@ from afdep.errors import (
     PeerRefusedError,
     RoutingError,
     ShapeError,
+    TokenCountAssertion,
 )
 from afdep.graph import Graph
 from afdep.layout import Layout
@@ -73,6 +74,7 @@ __all__ = [
     "RoutingError",
     "ShapeError",
     "Timing",
+    "TokenCountAssertion",
     "Trace",
     "WaitTimeoutError",
     "World",

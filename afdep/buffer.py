@@ -67,7 +67,7 @@ class Buffer:
         self.rank = rank
         self.role = group.shape.layout.role(rank)
         self._tokens: int | None = None
-        self._routes: Array | None = None
+        self._routes: list[Array | None] = []
         self._received: Received | None = None
         self._received_at = 0
 
@@ -87,7 +87,7 @@ class Buffer:
         topk_idx: object,
         topk_weights: object = None,
         bucket: int | None = None,
-        num_tokens: int | None = None,
+        num_tokens: object = None,
     ) -> None:
         """Send every token once to each FFN rank that holds one of its experts.
 
@@ -97,7 +97,8 @@ class Buffer:
             topk_idx: int32 or int64 [T, K]; -1 is no route.
             topk_weights: fp32 [T, K] or None.
             bucket: the token class every rank passes for this exchange; the capacity by default.
-            num_tokens: how many of the T rows count; all by default.
+            num_tokens: how many of the T rows count, all by default; or int32 of one element, read when the rows are
+                sent and again when the replies are collected. The rows collected past it are zeros.
 
         Raises:
             OrderError: not an Attention rank, or the last exchange was not collected.
@@ -109,8 +110,8 @@ class Buffer:
             sent = inputs.outgoing(self._shape, x, topk_idx, topk_weights, bucket, num_tokens)
             self._group.begin(self.rank, bucket)
         self._tokens = sent.tokens
-        memory = [self._on_device(array) for array in (sent.x, sent.scales, sent.ids, sent.weights)]
-        self._routes = memory[2]
+        memory = [self._on_device(array) for array in (sent.x, sent.scales, sent.ids, sent.weights, sent.num_tokens)]
+        self._routes = [memory[2], memory[4]]
         addresses = [None if array is None else array.ctypes.data for array in memory]
         self._simulator.native.source_dispatch(
             self._simulator.handle,
@@ -121,6 +122,7 @@ class Buffer:
             sent.ids.dtype.itemsize,
             addresses[3],
             sent.tokens,
+            addresses[4],
             bucket,
         )
 
@@ -132,6 +134,7 @@ class Buffer:
 
         Returns:
             BF16 [T, H], filled by `World.run()`: the sum of the FFN ranks' replies, zeros for a token without a route.
+                T is `num_tokens`, or, where that is an array, the rows of x and the bucket at most.
 
         Raises:
             OrderError: nothing was dispatched.
@@ -143,8 +146,8 @@ class Buffer:
         tokens = self._tokens or 0
         self._tokens = None
         block = self._simulator.allocate(self.rank, max(1, tokens * self._shape.hidden * 2))
-        self._group.hold([block, self._routes])  # the sum follows the routes
-        self._routes = None
+        self._group.hold([block, *self._routes])  # the sum follows the routes
+        self._routes = []
         self._simulator.native.source_collect(self._simulator.handle, self.rank, block.address)
         y = block.array((tokens, self._shape.hidden), BF16)
         self._group.deliver(y)

@@ -201,6 +201,24 @@ class DeviceAssertion(AfdepError, RuntimeError):  # noqa: N818 - the kernels' ow
         self.expert = expert
 
 
+class TokenCountAssertion(DeviceAssertion):
+    """A `num_tokens` word that said more than its rank has rows or the bucket has room for, or less than none.
+
+    Args:
+        rank: the rank that read it.
+        most: what it may say there, or -1 on a rank that was only told.
+        received: what it said.
+    """
+
+    def __init__(self, rank: int, most: int, received: int):
+        super().__init__("num_tokens_out_of_range", rank, -1, -1, received)
+        self.args = (rank, most, received)
+        self.problem = f"device assertion {self.name}: rank {rank}, expected num_tokens 0..{most}, received {received}."
+        self.next_step = "The word may count the rows of x, and the bucket at most: T <= min(len(x), bucket)."
+        self.most = most
+        self.received = received
+
+
 class MismatchError(AfdepError, AssertionError):
     """An exchange delivered something else than the reference.
 

@@ -7,12 +7,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep.errors import AfdepError, DeadBufferError, DeviceAssertion, OrderError, PeerRefusedError, ShapeError
+from afdep.errors import (
+    AfdepError,
+    DeadBufferError,
+    DeviceAssertion,
+    OrderError,
+    PeerRefusedError,
+    ShapeError,
+    TokenCountAssertion,
+)
 from afdep.shapes import ExchangeShape
 from afdep.simulator import Simulator
 
 FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
 REFUSED = 3
+_NUM_TOKENS = 4
+
+
+def assertion(failure: int, rank: int, token: int, lane: int, expert: int) -> DeviceAssertion:
+    """The assertion of a rank's kernels that an error record tells of."""
+    if failure == _NUM_TOKENS:
+        return TokenCountAssertion(rank, token, expert)
+    return DeviceAssertion(FAILURES[failure], rank, token, lane, expert)
 
 
 class Group:
@@ -124,4 +140,4 @@ class Group:
             return
         if first.failure == REFUSED:
             raise PeerRefusedError(first.rank)
-        raise DeviceAssertion(FAILURES[first.failure], first.rank, first.token, first.lane, first.expert)
+        raise assertion(first.failure, first.rank, first.token, first.lane, first.expert)

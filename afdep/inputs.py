@@ -4,22 +4,20 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from afdep import routing
 from afdep.dtypes import DispatchDtype
+from afdep.elements import BF16, E4M3
 from afdep.errors import ShapeError
-from afdep.reference import BF16
 from afdep.shapes import ExchangeShape
 
 Array = NDArray[Any]
 
 BYTE = np.dtype(np.uint8)
 
-_FP8 = np.dtype(ml_dtypes.float8_e4m3fn)
-_RAW = {BF16: np.dtype(np.uint16), BYTE: _FP8}
+_RAW = {BF16: np.dtype(np.uint16), BYTE: E4M3}
 """The other dtype that rows of an element may come in, of the same bits."""
 
 
@@ -32,7 +30,8 @@ class Outgoing:
         scales: uint32 [T, words], or None for BF16.
         ids: int32 or int64 [T, K].
         weights: fp32 [T, K], or None.
-        tokens: how many of the T rows count.
+        tokens: how many of the T rows count, or may count where `num_tokens` says how many.
+        num_tokens: int32 of one element, or None.
     """
 
     x: Array
@@ -40,10 +39,11 @@ class Outgoing:
     ids: Array
     weights: Array | None
     tokens: int
+    num_tokens: Array | None
 
 
 def outgoing(
-    shape: ExchangeShape, x: object, topk_idx: object, topk_weights: object, bucket: int, num_tokens: int | None
+    shape: ExchangeShape, x: object, topk_idx: object, topk_weights: object, bucket: int, num_tokens: object
 ) -> Outgoing:
     """Check the arguments of `Buffer.source_dispatch`.
 
@@ -52,13 +52,11 @@ def outgoing(
     """
     payload, scales = x if isinstance(x, tuple) and len(x) == 2 else (x, None)
     rows = _payload(_numpy(payload), shape.dtype, shape.hidden)
-    tokens = len(rows) if num_tokens is None else num_tokens
-    shape.check_bucket(tokens, bucket)
-    if tokens > len(rows):
-        raise ShapeError("num_tokens", f"at most {len(rows)}, the rows of x", tokens, "Pass x with more rows.")
+    word = _token_word(num_tokens)
+    tokens = shape.tokens(len(rows), bucket, num_tokens) if word is None else shape.most_tokens(len(rows), bucket)
     ids = routing.check_ids(_numpy(topk_idx), len(rows), shape.top_k, shape.num_experts)
     weights = None if topk_weights is None else _weights(_numpy(topk_weights), ids.shape)
-    return Outgoing(rows, _scales(scales, shape.dtype, len(rows), shape.hidden), ids, weights, tokens)
+    return Outgoing(rows, _scales(scales, shape.dtype, len(rows), shape.hidden), ids, weights, tokens, word)
 
 
 def replies(shape: ExchangeShape, out: object, rows: int) -> Array:
@@ -104,6 +102,17 @@ def _payload(x: Array, dtype: DispatchDtype, hidden: int) -> Array:
         expected = f"{dtype.name} [T, {hidden}]"
         raise ShapeError("x", expected, f"{x.dtype}{list(x.shape)}", "Cast and reshape x; T may be 0 as [0, H].")
     return np.ascontiguousarray(x)
+
+
+def _token_word(num_tokens: object) -> Array | None:
+    """The word that says how many tokens there are, where `num_tokens` is an array or a tensor."""
+    if not hasattr(num_tokens, "dtype") or isinstance(num_tokens, np.integer):
+        return None
+    word = _numpy(num_tokens)
+    if word.dtype != np.int32 or word.size != 1:
+        expected, received = "an integer, or int32 of one element", f"{word.dtype}{list(word.shape)}"
+        raise ShapeError("num_tokens", expected, received, "Pass the count as one int32 to have it read later.")
+    return word
 
 
 def _weights(weights: Array, shape: tuple[int, ...]) -> Array:

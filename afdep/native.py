@@ -87,7 +87,7 @@ _SIGNATURES = {
     "afdep_sim_owner": (c_int32, [c_void_p, c_void_p]),
     "afdep_source_dispatch": (
         None,
-        [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_int32],
+        [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p, c_int32],
     ),
     "afdep_ffn_receive": (None, [c_void_p, c_int32, c_int32, POINTER(ReceivedStruct)]),
     "afdep_ffn_reply": (None, [c_void_p, c_int32, c_void_p]),

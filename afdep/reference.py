@@ -9,19 +9,18 @@ starts with its first term, not with a zero: negative zeros alone sum to negativ
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep.routing import Ids
+from afdep.elements import BF16 as BF16
+from afdep.elements import to_bf16, to_float32
+from afdep.routing import NO_ROUTE, Ids
 
 Array = NDArray[np.generic]
 Expert = Callable[[Array, Ids], Array]
 """What an FFN rank computes: rows [n, H] and the global expert id of each [n], to BF16 rows [n, H]."""
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
-
-CANCELLING = np.float32(2**18).astype(BF16)
+CANCELLING = np.float32(2**18)
 
 _BLOCK_ELEMENTS = 1 << 16
 
@@ -47,7 +46,7 @@ def payload(tokens: int, hidden: int, seed: int) -> Array:
     """BF16 [tokens, hidden] of n/32 with n uniform in -128..127: sums of 32 scaled rows are exact in FP32."""
     rng = np.random.Generator(np.random.PCG64(seed))
     integers = rng.integers(-128, 128, size=(tokens, hidden), dtype=np.int16)
-    return (integers.astype(np.float32) / 32).astype(BF16)
+    return to_bf16(integers.astype(np.float32) / 32)
 
 
 def expert_scale(experts: Ids) -> NDArray[np.float32]:
@@ -63,7 +62,7 @@ def apply_experts(x: Array, experts: Ids) -> Array:
         x: BF16 or FP8 rows [n, H].
         experts: the global expert id of each row [n].
     """
-    return (x.astype(np.float32) * expert_scale(experts)[:, None]).astype(BF16)
+    return to_bf16(to_float32(x) * expert_scale(experts)[:, None])
 
 
 def cancelling_experts(x: Array, experts: Ids) -> Array:
@@ -77,7 +76,8 @@ def cancelling_experts(x: Array, experts: Ids) -> Array:
         experts: the global expert id of each row [n].
     """
     kind = (experts[:, None] + np.arange(x.shape[1])) % 3
-    return np.where(kind == 0, CANCELLING, np.where(kind == 1, -CANCELLING, apply_experts(x, experts))).astype(BF16)
+    ordinary = to_float32(apply_experts(x, experts))
+    return to_bf16(np.where(kind == 0, CANCELLING, np.where(kind == 1, -CANCELLING, ordinary)))
 
 
 def combine(
@@ -87,6 +87,7 @@ def combine(
     num_ffn_ranks: int,
     num_experts: int,
     expert: Expert = apply_experts,
+    num_tokens: int | None = None,
 ) -> Array:
     """What `source_collect` returns to a source.
 
@@ -96,10 +97,13 @@ def combine(
         num_ffn_ranks: F.
         num_experts: E; expert e lives on FFN rank e // (E / F).
         expert: what the FFN ranks compute.
+        num_tokens: what a `num_tokens` word on the device says: later rows are sent nowhere and come back as zeros.
 
     Returns:
         BF16 [T, H].
     """
+    if num_tokens is not None:
+        topk_idx = np.where(np.arange(len(x))[:, None] < num_tokens, topk_idx, NO_ROUTE)
     routes = _Routes.of(topk_idx.astype(np.int64), num_experts // num_ffn_ranks)
     tokens, hidden = x.shape
     collected = np.zeros((tokens, hidden), dtype=BF16)
@@ -153,13 +157,13 @@ class _Sums:
         self._terms = np.zeros(tokens, dtype=np.int64)
 
     def add(self, tokens: Ids, rows: Array) -> None:
-        self._total[tokens] += rows.astype(np.float32)
+        self._total[tokens] += to_float32(rows)
         self._latest[tokens] = rows
         self._terms[tokens] += 1
 
     def take(self, tokens: Ids) -> Array:
         """The rounded sums of these tokens, which start anew."""
-        rounded = self._total[tokens].astype(BF16)
+        rounded = to_bf16(self._total[tokens])
         copied = self._terms[tokens] <= 1
         rounded[copied] = self._latest[tokens[copied]]
         self._total[tokens] = -0.0

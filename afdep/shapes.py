@@ -1,6 +1,7 @@
 """The shape of an exchange, validated where it is made."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,27 @@ class ExchangeShape:
             raise ShapeError("bucket", f"1..{self.capacity}", bucket, "All ranks pass the same bucket; T may be 0.")
         if tokens > bucket or bucket > self.capacity:
             raise CapacityError(tokens, bucket, self.capacity)
+
+    def tokens(self, rows: int, bucket: int, num_tokens: Any) -> int:
+        """Tokens of a call with that many rows: `num_tokens`, or all where it is None.
+
+        Raises:
+            CapacityError, ShapeError: as `check_bucket`, or more tokens than rows.
+        """
+        tokens = rows if num_tokens is None else num_tokens
+        self.check_bucket(tokens, bucket)
+        if tokens > rows:
+            raise ShapeError("num_tokens", f"at most {rows}, the rows of x", tokens, "Pass x with more rows.")
+        return int(tokens)
+
+    def most_tokens(self, rows: int, bucket: int) -> int:
+        """Tokens that a call with that many rows can have where a word on the device says how many.
+
+        Raises:
+            CapacityError, ShapeError: as `check_bucket`.
+        """
+        self.check_bucket(0, bucket)
+        return min(rows, bucket)
 
     def logical_experts(self, protocol: Protocol) -> int:
         """Expert slots the protocol counts: `m2n` gives every rank as many as an FFN rank, Attention ranks dummies."""

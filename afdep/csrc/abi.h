@@ -68,9 +68,10 @@ void afdep_sim_free(afdep_world* world, int32_t rank, void* memory);
 /* The rank whose device memory it is, or -1. */
 int32_t afdep_sim_owner(afdep_world* world, const void* memory);
 
-/* Each enqueues its kernels on the rank's stream. ids: [num_tokens, top_k] of id_bytes each. */
+/* Each enqueues its kernels on the rank's stream. ids: [num_tokens, top_k] of id_bytes each. num_tokens_word: null, or a word of
+   the rank's memory that says how many of the num_tokens count; read by dispatch and collect as they run. */
 void afdep_source_dispatch(afdep_world* world, int32_t rank, const void* x, const void* scales, const void* ids, int32_t id_bytes,
-                           const float* weights, int32_t num_tokens, int32_t bucket);
+                           const float* weights, int32_t num_tokens, const int32_t* num_tokens_word, int32_t bucket);
 void afdep_ffn_receive(afdep_world* world, int32_t rank, int32_t bucket, afdep_received* received);
 void afdep_ffn_reply(afdep_world* world, int32_t rank, const void* out);
 void afdep_source_collect(afdep_world* world, int32_t rank, void* y);

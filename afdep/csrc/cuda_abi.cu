@@ -76,15 +76,16 @@ int32_t afdep_cuda_destroy(afdep_cuda_rank* rank) {
 }
 
 int32_t afdep_cuda_source_dispatch(afdep_cuda_rank* rank, void* stream, const void* x, const void* scales, const void* ids,
-                                   int32_t id_bytes, const float* weights, int32_t num_tokens, int32_t bucket) {
+                                   int32_t id_bytes, const float* weights, int32_t num_tokens, const int32_t* num_tokens_word,
+                                   int32_t bucket) {
   return attempt([&] {
     const auto *rows = static_cast<const char*>(x), *words = static_cast<const char*>(scales);
-    rank->rank.dispatch(as_stream(stream), {rows, words, ids, id_bytes, weights, num_tokens}, bucket);
+    rank->rank.dispatch(as_stream(stream), {rows, words, ids, id_bytes, weights, num_tokens, num_tokens_word}, bucket);
   });
 }
 int32_t afdep_cuda_ffn_receive(afdep_cuda_rank* rank, void* stream, int32_t bucket, afdep_received* received) {
   return attempt([&] {
-    rank->rank.dispatch(as_stream(stream), {nullptr, nullptr, nullptr, 4, nullptr, 0}, bucket);
+    rank->rank.dispatch(as_stream(stream), {nullptr, nullptr, nullptr, 4, nullptr, 0, nullptr}, bucket);
     *received = rank->rank.received();
   });
 }

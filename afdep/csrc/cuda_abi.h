@@ -36,8 +36,10 @@ afdep_cuda_rank* afdep_cuda_create(const afdep_shape* shape, int32_t rank, void*
 /* The device must have finished with the rank. */
 int32_t afdep_cuda_destroy(afdep_cuda_rank* rank);
 
+/* num_tokens_word: null, or a word of the device that says how many of the num_tokens count; read by dispatch and collect. */
 int32_t afdep_cuda_source_dispatch(afdep_cuda_rank* rank, void* stream, const void* x, const void* scales, const void* ids,
-                                   int32_t id_bytes, const float* weights, int32_t num_tokens, int32_t bucket);
+                                   int32_t id_bytes, const float* weights, int32_t num_tokens, const int32_t* num_tokens_word,
+                                   int32_t bucket);
 int32_t afdep_cuda_ffn_receive(afdep_cuda_rank* rank, void* stream, int32_t bucket, afdep_received* received);
 int32_t afdep_cuda_ffn_reply(afdep_cuda_rank* rank, void* stream, const void* out);
 int32_t afdep_cuda_source_collect(afdep_cuda_rank* rank, void* stream, void* y);

@@ -14,6 +14,7 @@ struct SourceInput {
   int id_bytes;
   const float* weights;
   int num_tokens;
+  const std::int32_t* num_tokens_word;  // null, or how many of num_tokens count
 };
 
 // Throws std::invalid_argument when the shape does not fit a GPU of that many SMs.
@@ -65,6 +66,7 @@ void fill_exchange(elastic::Exchange& e, const afdep_shape& shape, const Shapes&
 inline void set_dispatch(elastic::Exchange& e, const SourceInput& input, int bucket) {
   e.capacity = bucket;
   e.num_tokens = input.num_tokens;
+  e.num_tokens_word = input.num_tokens_word;
   e.x = input.x;
   e.scales = input.scales;
   e.topk_ids = input.ids;

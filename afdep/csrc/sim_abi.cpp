@@ -63,11 +63,12 @@ void afdep_sim_free(afdep_world* world, int32_t rank, void* memory) {
 int32_t afdep_sim_owner(afdep_world* world, const void* memory) { return world->world.engine().memory().owner(memory); }
 
 void afdep_source_dispatch(afdep_world* world, int32_t rank, const void* x, const void* scales, const void* ids, int32_t id_bytes,
-                           const float* weights, int32_t num_tokens, int32_t bucket) {
-  world->world.dispatch(rank, {static_cast<const char*>(x), static_cast<const char*>(scales), ids, id_bytes, weights, num_tokens}, bucket);
+                           const float* weights, int32_t num_tokens, const int32_t* num_tokens_word, int32_t bucket) {
+  const auto *rows = static_cast<const char*>(x), *words = static_cast<const char*>(scales);
+  world->world.dispatch(rank, {rows, words, ids, id_bytes, weights, num_tokens, num_tokens_word}, bucket);
 }
 void afdep_ffn_receive(afdep_world* world, int32_t rank, int32_t bucket, afdep_received* received) {
-  world->world.dispatch(rank, {nullptr, nullptr, nullptr, 4, nullptr, 0}, bucket);
+  world->world.dispatch(rank, {nullptr, nullptr, nullptr, 4, nullptr, 0, nullptr}, bucket);
   *received = world->world.received(rank);
 }
 void afdep_ffn_reply(afdep_world* world, int32_t rank, const void* out) { world->world.combine(rank, out, nullptr); }

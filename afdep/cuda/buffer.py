@@ -109,7 +109,7 @@ class DeviceBuffer:
         return int(self._native.inbox_bytes(byref(self._native_shape)))
 
     def source_dispatch(
-        self, x: Any, topk_idx: Any, topk_weights: Any = None, bucket: int | None = None, num_tokens: int | None = None
+        self, x: Any, topk_idx: Any, topk_weights: Any = None, bucket: int | None = None, num_tokens: Any = None
     ) -> None:
         """Send every token once to each FFN rank that holds one of its experts.
 
@@ -118,7 +118,7 @@ class DeviceBuffer:
             topk_idx: int32 or int64 [T, K]; -1 is no route.
             topk_weights: fp32 [T, K] or None.
             bucket: the token class every rank passes for this exchange; the capacity by default.
-            num_tokens: how many of the T rows count; all by default.
+            num_tokens: T, or int32 [1] on the GPU, read as rows are sent and as replies are collected: zeros past it.
 
         Raises:
             OrderError: not an Attention rank, or the last exchange was not collected.
@@ -129,12 +129,12 @@ class DeviceBuffer:
         with self._refusing():
             sent = inputs.outgoing(self.shape, x, topk_idx, topk_weights, bucket, num_tokens)
         self._tokens = sent.tokens
-        with self._ordered(sent.x, sent.scales, sent.ids, sent.weights) as stream:
+        with self._ordered(sent.x, sent.scales, sent.ids, sent.weights, sent.num_tokens) as stream:
             self._call(
                 "cuda_source_dispatch",
                 stream,
                 *(_address(sent.x), _address(sent.scales), _address(sent.ids), sent.ids.element_size()),
-                *(_address(sent.weights), sent.tokens, bucket),
+                *(_address(sent.weights), sent.tokens, _address(sent.num_tokens), bucket),
             )
 
     def source_collect(self, view: bool = False, out: Any = None) -> Any:

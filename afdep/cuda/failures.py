@@ -4,8 +4,8 @@ from ctypes import byref, c_uint64
 
 from afdep.cuda.native import CudaLibrary, WaitRecordStruct
 from afdep.device_errors import WaitTimeoutError
-from afdep.errors import DeviceAssertion, PeerRefusedError
-from afdep.group import FAILURES, REFUSED
+from afdep.errors import PeerRefusedError
+from afdep.group import REFUSED, assertion
 from afdep.native import ErrorRecordStruct
 
 _TIMED_OUT = 0xFFFFFFFF
@@ -30,4 +30,4 @@ def check(native: CudaLibrary, handle: int, rank: int) -> None:
     if failure == REFUSED:
         raise PeerRefusedError(origin)
     place = (error.token, error.lane, error.expert) if origin == rank else _UNKNOWN
-    raise DeviceAssertion(FAILURES[failure], origin, *place)
+    raise assertion(failure, origin, *place)

@@ -19,11 +19,10 @@ class Outgoing:
     ids: Any
     weights: Any | None
     tokens: int
+    num_tokens: Any | None
 
 
-def outgoing(
-    shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, bucket: int, num_tokens: int | None
-) -> Outgoing:
+def outgoing(shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, bucket: int, num_tokens: Any) -> Outgoing:
     """Check the arguments of `DeviceBuffer.source_dispatch`.
 
     Raises:
@@ -31,16 +30,16 @@ def outgoing(
     """
     rows, scales = x if isinstance(x, tuple) and len(x) == 2 else (x, None)
     _check("x", rows, (None, shape.hidden), element(shape.dtype))
-    tokens = len(rows) if num_tokens is None else num_tokens
-    shape.check_bucket(tokens, bucket)
-    if tokens > len(rows):
-        raise ShapeError("num_tokens", f"at most {len(rows)}, the rows of x", tokens, "Pass x with more rows.")
+    word = num_tokens if isinstance(num_tokens, torch.Tensor) else None
+    tokens = shape.tokens(len(rows), bucket, num_tokens) if word is None else shape.most_tokens(len(rows), bucket)
+    if word is not None:
+        _check("num_tokens", word, (1,), torch.int32)
     if not isinstance(topk_idx, torch.Tensor) or topk_idx.dtype not in (torch.int32, torch.int64):
         raise IdTypeError(str(getattr(topk_idx, "dtype", type(topk_idx).__name__)), shape.num_experts)
     _check("topk_idx", topk_idx, (len(rows), shape.top_k), topk_idx.dtype)
     if topk_weights is not None:
         _check("topk_weights", topk_weights, (len(rows), shape.top_k), torch.float32)
-    return Outgoing(rows, _scales(shape, scales, len(rows)), topk_idx, topk_weights, tokens)
+    return Outgoing(rows, _scales(shape, scales, len(rows)), topk_idx, topk_weights, tokens, word)
 
 
 def check_replies(shape: ExchangeShape, out: Any, rows: int) -> None:

@@ -40,7 +40,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "cuda_destroy": (c_int32, [c_void_p]),
     "cuda_source_dispatch": (
         c_int32,
-        [*[c_void_p] * 5, c_int32, c_void_p, c_int32, c_int32],
+        [*[c_void_p] * 5, c_int32, c_void_p, c_int32, c_void_p, c_int32],
     ),
     "cuda_ffn_receive": (c_int32, [c_void_p, c_void_p, c_int32, POINTER(ReceivedStruct)]),
     "cuda_ffn_reply": (c_int32, [c_void_p, c_void_p, c_void_p]),

@@ -31,6 +31,7 @@ EXAMPLES = [
     errors.MemoryFaultError("bulk load: 4096 bytes at offset 0 of rank 1"),
     errors.DeadlockError(["rank 0 waits for rank 1"]),
     errors.DeviceAssertion("id_in_range", 2, 5, 7, 128),
+    errors.TokenCountAssertion(2, 64, 65),
     errors.MismatchError("received row", "0x3f80", "0x0", 1, row=4, source=2, token=9, lane=0, column=3),
 ]
 by_name = pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

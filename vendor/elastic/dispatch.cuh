@@ -71,8 +71,9 @@ PRIM_FN void send_tokens(const Exchange& e) {
     prim::fence_mbarrier_init();
   });
   prim::sync_warp();
+  const int tokens = num_tokens(e);
   std::uint32_t parity = 0;
-  for (int t = prim::cta() + index * prim::num_ctas(); t < e.num_tokens; t += prim::num_ctas() * warps, parity ^= 1)
+  for (int t = prim::cta() + index * prim::num_ctas(); t < tokens; t += prim::num_ctas() * warps, parity ^= 1)
     send_token(e, t, slot, parity);
 }
 

@@ -22,7 +22,8 @@ struct Exchange {
 
   // ---- this call
   int capacity;              // region stride in records, the same on all ranks
-  int num_tokens;            // of this rank
+  int num_tokens;            // of this rank; the most, where num_tokens_word is set
+  const std::int32_t* num_tokens_word;  // how many of them count, read on the device by dispatch and collect alike; or null
   RecordFormat dispatch, combine;
   bool ranked_replies;       // combine regions by replying rank, otherwise by top-k lane
   int reduce_prefix;         // rows of a reply reduced without a branch
@@ -47,6 +48,14 @@ struct Exchange {
   const char* replies;       // [rows, hidden] BF16
   char* y;                   // [num_tokens, hidden] BF16
 };
+
+// Tokens of this exchange. A word that says more than there is room for, or less than none, counts as none; notify reports it.
+PRIM_FN bool is_token_count(const Exchange& e, int tokens) { return tokens >= 0 && tokens <= e.num_tokens; }
+PRIM_FN int num_tokens(const Exchange& e) {
+  if (e.num_tokens_word == nullptr) return e.num_tokens;
+  const int tokens = prim::load(e.num_tokens_word);
+  return is_token_count(e, tokens) ? tokens : 0;
+}
 
 PRIM_FN WorkspaceLayout workspace(const Exchange& e) { return {e.num_ranks, e.num_experts}; }
 template <class T>

@@ -67,7 +67,13 @@ struct WorkspaceLayout {
 };
 
 // What a rank that gives up leaves behind.
-enum class Failure : std::int32_t { none = 0, expert_out_of_range = 1, duplicate_expert = 2, refused = 3 };
+enum class Failure : std::int32_t {
+  none = 0,
+  expert_out_of_range = 1,
+  duplicate_expert = 2,
+  refused = 3,
+  num_tokens_out_of_range = 4,  // `token` holds the most, `expert` what the word said
+};
 struct ErrorRecord {
   std::int32_t failure, rank, token, lane;
   std::int64_t expert;

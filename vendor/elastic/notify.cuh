@@ -60,12 +60,21 @@ PRIM_FN void count_token(const Exchange& e, int token, int* histogram) {
   });
 }
 
+PRIM_FN void check_num_tokens(const Exchange& e) {
+  if (e.num_tokens_word == nullptr || prim::warp() != 0) return;
+  prim::elect([&] {
+    const int tokens = prim::load(e.num_tokens_word);
+    if (!is_token_count(e, tokens)) report(e, Failure::num_tokens_out_of_range, e.num_tokens, -1, tokens);
+  });
+}
+
 // All CTAs: counts this CTA's tokens and adds them to the grid's words.
 PRIM_FN void count_tokens(const Exchange& e, const RankRange& receivers) {
   int* histogram = prim::shared<int>(0);
   for_notify(e.num_ranks + e.num_experts, [&](int i) { histogram[i] = 0; });
   sync_notify();
-  for (int t = prim::cta() * kNotifyWarps + prim::warp(); t < e.num_tokens; t += prim::num_ctas() * kNotifyWarps)
+  const int tokens = num_tokens(e);
+  for (int t = prim::cta() * kNotifyWarps + prim::warp(); t < tokens; t += prim::num_ctas() * kNotifyWarps)
     count_token(e, t, histogram);
   sync_notify();
   for_notify(e.num_ranks + e.num_experts, [&](int i) {
@@ -153,6 +162,7 @@ PRIM_FN void notify(const Exchange& e) {
   const RankRange receivers = Protocol::count_receivers(e), senders = Protocol::count_senders(e);
   if (receivers.first < receivers.last) count_tokens(e, receivers);
   if (prim::cta() != 0) return;
+  check_num_tokens(e);
   const int copy = Protocol::count_copy(e);
   if (receivers.first < receivers.last) publish_counts(e, receivers, copy);
   if (senders.first < senders.last) receive_counts(e, senders, copy);

@@ -1,4 +1,5 @@
 // The fourth kernel: sums the replies to each of this rank's tokens, in ascending order of the last lane that named the replier.
+// Rows of y past the tokens that count become zeros, as those of a token without a route.
 #pragma once
 #include "failure.cuh"
 #include "reduce.cuh"
@@ -11,12 +12,12 @@ ELASTIC_HOST_DEVICE constexpr int reduce_slot_bytes(int hidden_bytes, int top_k)
 namespace epilogue_detail {
 
 template <int kPrefix, int kUnroll>
-PRIM_FN void collect_token(const Exchange& e, int token, int slot) {
+PRIM_FN void collect_token(const Exchange& e, int token, int tokens, int slot) {
   prim::begin_task(token);
   char* to = prim::shared<char>(slot);
   int* list = reinterpret_cast<int*>(to + e.combine.hidden_bytes);
   const auto owner = prim::lanes([&](int l) {
-    const int expert = routed_expert(e, token, l);
+    const int expert = token < tokens ? routed_expert(e, token, l) : -1;
     return expert < 0 ? -1 - l : expert / e.experts_per_rank;
   });
   const auto same = prim::match(owner);
@@ -40,8 +41,9 @@ template <int kPrefix, int kUnroll>
 PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) reduce_epilogue(PRIM_ARGS(Exchange) e) {
   const int slot = prim::warp() * reduce_slot_bytes(e.combine.hidden_bytes, e.top_k);
   prim::wait_for_predecessor();
+  const int tokens = num_tokens(e);
   for (int t = prim::cta() + prim::warp() * prim::num_ctas(); t < e.num_tokens; t += prim::num_ctas() * prim::num_warps())
-    epilogue_detail::collect_token<kPrefix, kUnroll>(e, t, slot);
+    epilogue_detail::collect_token<kPrefix, kUnroll>(e, t, tokens, slot);
   prim::bulk_wait();
 }
 
