@@ -6,11 +6,12 @@ The modules `checks`, `controls`, `hunt`, `reference`, `routing` and `window` ar
 from afdep import checks, controls, hunt, reference, routing, window
 from afdep.arms import PRESETS, Arm
 from afdep.buffer import Buffer, Received
-from afdep.device_errors import AgreementError, DeviceError, WaitTimeoutError
+from afdep.device_errors import AgreementError, CaptureError, DeviceError, PeerTimeoutError, WaitTimeoutError
 from afdep.digest import NativeDigest, native_digest
 from afdep.errors import (
     AfdepError,
     ArmError,
+    BucketMismatchError,
     BuildError,
     CapacityError,
     ControlError,
@@ -46,9 +47,11 @@ __all__ = [
     "Arm",
     "ArmError",
     "BlockedWait",
+    "BucketMismatchError",
     "Buffer",
     "BuildError",
     "CapacityError",
+    "CaptureError",
     "ControlError",
     "DeadBufferError",
     "DeadlockError",
@@ -70,6 +73,7 @@ __all__ = [
     "OrderError",
     "OutOfMemoryError",
     "PeerRefusedError",
+    "PeerTimeoutError",
     "Received",
     "RoutingError",
     "ShapeError",

@@ -5,6 +5,12 @@ from collections.abc import Sequence
 from afdep.errors import AfdepError
 
 
+def _named(ranks: Sequence[int]) -> str:
+    if not ranks:
+        return "all ranks"
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {list(ranks)}"
+
+
 class DeviceError(AfdepError, RuntimeError):
     """CUDA refused a call of the native library.
 
@@ -50,20 +56,53 @@ class WaitTimeoutError(AfdepError, TimeoutError):
     Args:
         rank: the rank that waited.
         wait: the name of the wait.
-        peer: the rank waited for, or None where the wait is for all.
+        missing: the ranks that had not arrived; none where that is not known.
         expected: the value waited for.
         seen: the value seen last.
     """
 
-    def __init__(self, rank: int, wait: str, peer: int | None, expected: int, seen: int):
-        whom = "all ranks" if peer is None else f"rank {peer}"
+    def __init__(self, rank: int, wait: str, missing: Sequence[int], expected: int, seen: int):
         super().__init__(
-            f"{wait} at rank {rank}: expected {whom} to arrive with {expected}, received {seen} until the time-out.",
+            f"{wait} at rank {rank}: expected {_named(missing)} to arrive with {expected}, "
+            f"received {seen} until the time-out.",
             "Look at the rank that is missing; then build the Buffers of all ranks anew.",
         )
-        self.args = (rank, wait, peer, expected, seen)
+        self.args = (rank, wait, missing, expected, seen)
         self.rank = rank
         self.wait = wait
-        self.peer = peer
+        self.missing = tuple(missing)
         self.expected = expected
         self.seen = seen
+
+
+class PeerTimeoutError(AfdepError, TimeoutError):
+    """A device wait of another rank timed out; that rank gave up the exchange and told this one.
+
+    Args:
+        rank: the rank that waited.
+        peer: the rank it waited for, or None where the wait is for all.
+    """
+
+    def __init__(self, rank: int, peer: int | None):
+        waited = f"it waited for {_named([] if peer is None else [peer])} in vain"
+        super().__init__(
+            f"exchange: expected every rank to take part, received from rank {rank} that {waited}.",
+            "Look at the rank that is missing; then build the Buffers of all ranks anew.",
+        )
+        self.args = (rank, peer)
+        self.rank = rank
+        self.peer = peer
+
+
+class CaptureError(AfdepError, RuntimeError):
+    """A call that cannot be part of a CUDA graph, made while the current stream is captured. The capture goes on.
+
+    Args:
+        call: the call.
+        next_step: what to do instead.
+    """
+
+    def __init__(self, call: str, next_step: str):
+        super().__init__(f"{call}: expected no graph capture on the current stream, received a call inside one.", next_step)
+        self.args = (call, next_step)
+        self.call = call

@@ -219,6 +219,30 @@ class TokenCountAssertion(DeviceAssertion):
         self.received = received
 
 
+class BucketMismatchError(AfdepError, RuntimeError):
+    """Ranks passed different buckets for one exchange; the rank that found it has told the others.
+
+    Args:
+        rank: the rank that found it.
+        bucket: what it was given, or None on a rank that was only told.
+        peer: the rank that passed another, or None there.
+        received: what that rank passed, or None there.
+    """
+
+    def __init__(self, rank: int, bucket: int | None, peer: int | None, received: int | None):
+        found = "another" if received is None else f"{received} from rank {peer}"
+        own = "" if bucket is None else f" ({bucket})"
+        super().__init__(
+            f"bucket: expected the one that rank {rank} was given{own}, received {found}.",
+            "All ranks pass the same sequence of buckets; build the Buffers anew.",
+        )
+        self.args = (rank, bucket, peer, received)
+        self.rank = rank
+        self.bucket = bucket
+        self.peer = peer
+        self.received = received
+
+
 class MismatchError(AfdepError, AssertionError):
     """An exchange delivered something else than the reference.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from afdep.errors import (
     AfdepError,
+    BucketMismatchError,
     DeadBufferError,
     DeviceAssertion,
     OrderError,
@@ -21,13 +22,18 @@ from afdep.simulator import Simulator
 
 FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
 REFUSED = 3
-_NUM_TOKENS = 4
+_NUM_TOKENS, _OTHER_BUCKET = 4, 5
 
 
-def assertion(failure: int, rank: int, token: int, lane: int, expert: int) -> DeviceAssertion:
-    """The assertion of a rank's kernels that an error record tells of."""
+def reported(failure: int, rank: int, token: int, lane: int, expert: int) -> AfdepError:
+    """What a rank's kernels reported, by its error record; -1s on a rank that was only told."""
+    if failure == REFUSED:
+        return PeerRefusedError(rank)
     if failure == _NUM_TOKENS:
         return TokenCountAssertion(rank, token, expert)
+    if failure == _OTHER_BUCKET:
+        found = (None, None, None) if token < 0 else (token, lane, expert)
+        return BucketMismatchError(rank, *found)
     return DeviceAssertion(FAILURES[failure], rank, token, lane, expert)
 
 
@@ -138,6 +144,4 @@ class Group:
         first = next((abort for abort in aborts if abort is not None), None)
         if first is None:
             return
-        if first.failure == REFUSED:
-            raise PeerRefusedError(first.rank)
-        raise assertion(first.failure, first.rank, first.token, first.lane, first.expert)
+        raise reported(first.failure, first.rank, first.token, first.lane, first.expert)

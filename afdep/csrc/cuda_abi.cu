@@ -107,5 +107,12 @@ int32_t afdep_cuda_poison(afdep_cuda_rank* rank, void* stream, int32_t bucket, i
 int32_t afdep_cuda_abort(afdep_cuda_rank* rank, uint64_t* word, afdep_error_record* error, afdep_wait_record* wait) {
   return attempt([&] { *word = rank->rank.abort_word(*error, *wait); });
 }
+int32_t afdep_cuda_behind(afdep_cuda_rank* rank, int32_t* ranks, int32_t* count) {
+  return attempt([&] {
+    const std::vector<std::int32_t> found = rank->rank.behind();
+    std::copy(found.begin(), found.end(), ranks);
+    *count = static_cast<std::int32_t>(found.size());
+  });
+}
 
 }  // extern "C"

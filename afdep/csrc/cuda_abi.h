@@ -50,6 +50,8 @@ int32_t afdep_cuda_refuse(afdep_cuda_rank* rank, void* stream);
 int32_t afdep_cuda_poison(afdep_cuda_rank* rank, void* stream, int32_t bucket, int32_t byte);
 /* The rank's abort word as it stands now, without waiting for any stream (0: none), its error record and its wait record. */
 int32_t afdep_cuda_abort(afdep_cuda_rank* rank, uint64_t* word, afdep_error_record* error, afdep_wait_record* wait);
+/* The ranks that have come to fewer all-rank barriers than this one; `ranks` has room for all of the group. */
+int32_t afdep_cuda_behind(afdep_cuda_rank* rank, int32_t* ranks, int32_t* count);
 
 #ifdef __cplusplus
 }

@@ -80,6 +80,19 @@ class CudaRank {
     error = {found.failure, found.rank, found.token, found.lane, found.expert};
     return word;
   }
+  // Ranks that have come to fewer all-rank barriers than this one: after a time-out there, the missing ones.
+  std::vector<std::int32_t> behind() {
+    const auto round = [this](int rank) {
+      std::uint64_t value = 0;
+      copy_from(exchange_.windows[rank] + elastic::WorkspaceLayout::kBarrierRound, &value, sizeof(value));
+      return value;
+    };
+    const std::uint64_t own = round(exchange_.rank);
+    std::vector<std::int32_t> ranks;
+    for (int rank = 0; rank < exchange_.num_ranks; ++rank)
+      if (round(rank) < own) ranks.push_back(rank);
+    return ranks;
+  }
 
  private:
   struct Freed {
@@ -109,8 +122,9 @@ class CudaRank {
     check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, limits_.shared_bytes), "shared memory");
     return function;
   }
-  void read(void* to, std::int64_t offset, std::size_t bytes) {
-    check_cuda(cudaMemcpyAsync(to, exchange_.windows[exchange_.rank] + offset, bytes, cudaMemcpyDeviceToHost, reader_.get()), "workspace");
+  void read(void* to, std::int64_t offset, std::size_t bytes) { copy_from(exchange_.windows[exchange_.rank] + offset, to, bytes); }
+  void copy_from(const char* device, void* to, std::size_t bytes) {
+    check_cuda(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDefault, reader_.get()), "workspace");
     check_cuda(cudaStreamSynchronize(reader_.get()), "workspace");
   }
 

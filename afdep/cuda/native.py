@@ -48,6 +48,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "cuda_expert_transform": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "cuda_refuse": (c_int32, [c_void_p, c_void_p]),
     "cuda_poison": (c_int32, [c_void_p, c_void_p, c_int32, c_int32]),
+    "cuda_behind": (c_int32, [c_void_p, POINTER(c_int32), POINTER(c_int32)]),
     "cuda_abort": (c_int32, [c_void_p, POINTER(c_uint64), POINTER(ErrorRecordStruct), POINTER(WaitRecordStruct)]),
 }
 

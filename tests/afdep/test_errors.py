@@ -24,9 +24,12 @@ EXAMPLES = [
     errors.CapacityError(65, 64, 2048),
     errors.OutOfMemoryError("65 GiB on rank 2"),
     errors.PeerRefusedError(3),
+    device_errors.CaptureError("source_dispatch", "Build before capture."),
     device_errors.DeviceError("launch: out of memory"),
     device_errors.AgreementError("hidden", [2048, 2048, 4096]),
-    device_errors.WaitTimeoutError(1, "dispatch counts", 0, 1, 0),
+    device_errors.WaitTimeoutError(1, "dispatch counts", [0], 1, 0),
+    device_errors.PeerTimeoutError(0, 3),
+    errors.BucketMismatchError(0, 64, 2, 32),
     errors.DeadBufferError("exchange: a refusal from rank 3."),
     errors.MemoryFaultError("bulk load: 4096 bytes at offset 0 of rank 1"),
     errors.DeadlockError(["rank 0 waits for rank 1"]),
@@ -72,8 +75,9 @@ def test_a_disagreement_names_the_ranks_of_each_value() -> None:
 
 
 def test_a_timeout_names_the_missing_peer() -> None:
-    assert "expected rank 0 to arrive" in device_errors.WaitTimeoutError(1, "dispatch counts", 0, 1, 0).problem
-    assert "expected all ranks to arrive" in device_errors.WaitTimeoutError(1, "exit barrier", None, 2, 1).problem
+    assert "expected rank 0 to arrive" in device_errors.WaitTimeoutError(1, "dispatch counts", [0], 1, 0).problem
+    assert "expected ranks [0, 2] to arrive" in device_errors.WaitTimeoutError(1, "exit barrier", [0, 2], 4, 2).problem
+    assert "expected all ranks to arrive" in device_errors.WaitTimeoutError(1, "exit barrier", [], 2, 1).problem
 
 
 def test_a_deadlock_shows_four_waits_and_counts_the_rest() -> None:

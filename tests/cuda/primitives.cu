@@ -149,7 +149,7 @@ PRIM_FN void waits(const Probe& p) {
   std::int64_t* flag = words(p) + 40;
   if (prim::warp() == 1) prim::elect([&] { prim::store_release_sys(prim::Remote<std::int64_t>(flag), std::int64_t{9}); });
   const bool seen = prim::wait_until(guard, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
-  const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000);
+  const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000, 1, {});
   const bool valued = prim::wait_value(bounded, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
   expect(p, kWaits, seen && valued && !prim::aborted(guard));
 }

@@ -67,8 +67,17 @@ PRIM_FN prim::Remote<T> peer_word(const Exchange& e, int peer, std::int64_t offs
   prim::expect(peer >= 0 && peer < e.num_ranks, "a peer that is no rank of the group");
   return prim::Remote<T>(reinterpret_cast<T*>(e.windows[peer] + offset));
 }
-PRIM_FN prim::Guard guard(const Exchange& e) {
-  return prim::make_guard(own_word<std::uint64_t>(e, WorkspaceLayout::kAbort), own_word<char>(e, workspace(e).wait_record()), e.timeout_ns);
+
+// The abort word: the failure in the high half; in the low one 1 + rank, and above it, after a time-out, 1 + the rank that was missing.
+PRIM_FN std::uint64_t abort_code(int rank, Failure failure) {
+  return static_cast<std::uint64_t>(failure) << 32 | static_cast<std::uint64_t>(rank + 1);
+}
+// A wait of the combine phase has a quarter more time: it follows waits of other ranks in the dispatch phase, and the rank that
+// misses a peer there is the one that can name it.
+PRIM_FN prim::Guard guard(const Exchange& e, Phase phase = kDispatch) {
+  return prim::make_guard(own_word<std::uint64_t>(e, WorkspaceLayout::kAbort), own_word<char>(e, workspace(e).wait_record()),
+                          phase == kCombine ? e.timeout_ns + e.timeout_ns / 4 : e.timeout_ns, abort_code(e.rank, Failure::timed_out),
+                          prim::Peers{e.windows, WorkspaceLayout::kAbort, e.num_ranks});
 }
 
 // Tokens this rank received, or none if the exchange was given up: its counts may then not belong together.

@@ -5,11 +5,6 @@
 
 namespace elastic {
 
-// The abort word: 1 + rank in the low half, the failure in the high half.
-PRIM_FN std::uint64_t abort_code(int rank, Failure failure) {
-  return static_cast<std::uint64_t>(failure) << 32 | static_cast<std::uint64_t>(rank + 1);
-}
-
 // Called by one lane. The first report of a rank keeps the record.
 PRIM_FN void report(const Exchange& e, Failure failure, int token, int lane, std::int64_t expert) {
   if (prim::fetch_add_gpu(own_word<int>(e, WorkspaceLayout::kErrorCount), 1) != 0) return;

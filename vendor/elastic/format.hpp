@@ -73,6 +73,8 @@ enum class Failure : std::int32_t {
   duplicate_expert = 2,
   refused = 3,
   num_tokens_out_of_range = 4,  // `token` holds the most, `expert` what the word said
+  other_bucket = 5,             // `token` holds the own one, `lane` the rank that passed another, `expert` what it passed
+  timed_out = 6,                // no ErrorRecord, but a WaitRecord
 };
 struct ErrorRecord {
   std::int32_t failure, rank, token, lane;

@@ -20,6 +20,8 @@ PRIM_FN std::int64_t* reduction_word(const Exchange& e, int i) { return own_word
 PRIM_FN std::int64_t count_word(const Exchange& e, int copy, int source, int word) {
   return workspace(e).counts(copy) + (static_cast<std::int64_t>(source) * (1 + e.experts_per_rank) + word) * 8;
 }
+// A source's tokens travel with the bucket it was given, which has to be the receiver's.
+PRIM_FN std::int64_t with_bucket(const Exchange& e, std::int64_t tokens) { return static_cast<std::int64_t>(e.capacity) << 32 | tokens; }
 // Zero means "not yet", so a count travels as -(count) - 1.
 PRIM_FN std::int64_t encode(std::int64_t count) { return -count - 1; }
 PRIM_FN std::int64_t decode(std::int64_t word) { return -word - 1; }
@@ -95,18 +97,29 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int c
     prim::store(word, std::int64_t{0});
     const int owner = i < e.num_ranks ? i : (i - e.num_ranks) / e.experts_per_rank;
     const int index = i < e.num_ranks ? 0 : 1 + (i - e.num_ranks) % e.experts_per_rank;
-    prim::store_relaxed_sys(peer_word<std::int64_t>(e, owner, count_word(e, copy, e.rank, index)), encode(count));
+    prim::store_relaxed_sys(peer_word<std::int64_t>(e, owner, count_word(e, copy, e.rank, index)), encode(index == 0 ? with_bucket(e, count) : count));
   });
 }
 
-// One count from `source`; cleared at once: this copy is written again only after this rank's next message to its writer.
-PRIM_FN int take_count(const Exchange& e, int copy, int source, int index) {
+// One word from `source`, or `missing`; cleared at once: this copy is written again only after this rank's next message to its writer.
+PRIM_FN std::int64_t take_word(const Exchange& e, int copy, int source, int index, std::int64_t missing) {
   auto* word = own_word<std::int64_t>(e, count_word(e, copy, source, index));
   std::int64_t count = 0;
   const auto arrived = [&](std::int64_t seen) { return count = seen, seen != 0; };
-  if (!prim::wait_value(guard(e), word, arrived, {"dispatch counts", source, 0})) return 0;
+  if (!prim::wait_value(guard(e), word, arrived, {"dispatch counts", source, 0})) return missing;
   prim::store(word, std::int64_t{0});
-  return static_cast<int>(decode(count));
+  return decode(count);
+}
+PRIM_FN int take_rows(const Exchange& e, int copy, int source, int expert) {
+  return static_cast<int>(take_word(e, copy, source, 1 + expert, 0));
+}
+// With another bucket its records lie where this rank does not look for them.
+PRIM_FN int take_tokens(const Exchange& e, int copy, int source) {
+  const std::int64_t word = take_word(e, copy, source, 0, with_bucket(e, 0));
+  const int bucket = static_cast<int>(word >> 32);
+  if (bucket == e.capacity) return static_cast<int>(word);
+  report(e, Failure::other_bucket, e.capacity, source, bucket);
+  return 0;
 }
 
 // CTA 0: inclusive prefix over 32 values a step, carried on; `write(i, exclusive, inclusive)`.
@@ -130,11 +143,11 @@ PRIM_FN void receive_counts(const Exchange& e, const RankRange& senders, int cop
   int* expert_counts = rank_counts + e.num_ranks;
   sync_notify();
   for_notify(e.num_ranks, [&](int source) {
-    rank_counts[source] = source >= senders.first && source < senders.last ? take_count(e, copy, source, 0) : 0;
+    rank_counts[source] = source >= senders.first && source < senders.last ? take_tokens(e, copy, source) : 0;
   });
   for_notify(e.experts_per_rank, [&](int expert) {
     int rows = 0;
-    for (int source = senders.first; source < senders.last; ++source) rows += take_count(e, copy, source, 1 + expert);
+    for (int source = senders.first; source < senders.last; ++source) rows += take_rows(e, copy, source, expert);
     expert_counts[expert] = rows;
     prim::store(e.expert_counts + expert, rows);
   });

@@ -1,5 +1,7 @@
 // Named waits of the CUDA target: acquire polls that end when the predicate holds, when the rank is aborted, or when the device
-// clock says that the peer is not coming. A wait that times out leaves a record, aborts its rank and returns false; none traps.
+// clock says that the peer is not coming. A wait that times out leaves a record, aborts its rank, tells every other rank and
+// returns false; none traps. It tells them before its kernel goes on, so whatever this rank releases afterwards, in this kernel or a
+// later one, reaches a peer behind the abort: no peer takes a message of a rank that gave up for a good one.
 #pragma once
 #include <cstdint>
 
@@ -21,19 +23,25 @@ struct WaitRecord {
   std::uint64_t expected, seen;
 };
 
-// The abort word that a time-out sets: no failure of a route, and no rank that reported one.
-constexpr std::uint64_t kTimedOut = std::uint64_t{0xffffffff} << 32;
+// The ranks that a time-out tells: where each one's window starts, and where its abort word lies in it.
+struct Peers {
+  char* const* windows = nullptr;
+  std::int64_t abort_word = 0;
+  int num_ranks = 0;
+};
 
 // Where a rank learns that it or somebody else gave up: every wait ends when the word is not zero.
 struct Guard {
   const std::uint64_t* abort_word;
-  WaitRecord* record = nullptr;               // of the own rank; null: none is kept
-  std::uint64_t timeout_ns = 60'000'000'000;  // of one wait
+  WaitRecord* record = nullptr;  // of the own rank; null: none is kept
+  std::uint64_t timeout_ns;      // of one wait
+  std::uint64_t code;            // what a time-out puts into abort words, beside the missing peer
+  Peers peers;
 };
 
 // `record` is a WaitRecord or null.
-PRIM_FN Guard make_guard(const std::uint64_t* abort_word, void* record, std::uint64_t timeout_ns) {
-  return {abort_word, static_cast<WaitRecord*>(record), timeout_ns};
+PRIM_FN Guard make_guard(const std::uint64_t* abort_word, void* record, std::uint64_t timeout_ns, std::uint64_t code, const Peers& peers) {
+  return {abort_word, static_cast<WaitRecord*>(record), timeout_ns, code, peers};
 }
 
 namespace detail {
@@ -45,13 +53,10 @@ PRIM_FN std::uint64_t clock_ns() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
 }
-// Aborts the own rank; false when it was aborted before.
-PRIM_FN bool abort_rank(const Guard& guard) {
+// Sets an abort word, of any rank; false when it was set before: the first reason stays.
+PRIM_FN bool set_abort(const void* word, std::uint64_t code) {
   std::uint64_t before;
-  asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;"
-               : "=l"(before)
-               : "l"(guard.abort_word), "l"(std::uint64_t{0}), "l"(kTimedOut)
-               : "memory");
+  asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;" : "=l"(before) : "l"(word), "l"(std::uint64_t{0}), "l"(code) : "memory");
   return before == 0;
 }
 template <class T>
@@ -66,7 +71,10 @@ PRIM_FN T load_relaxed_sys(const T* word) {
 }
 // Off the fast path, so that a wait keeps its few registers.
 __device__ __noinline__ inline void time_out(Guard guard, Wait wait, std::uint64_t seen) {
-  if (!abort_rank(guard) || guard.record == nullptr) return;
+  const std::uint64_t code = guard.code | static_cast<std::uint64_t>(wait.peer + 1) << 16;
+  if (!set_abort(guard.abort_word, code)) return;
+  for (int rank = 0; rank < guard.peers.num_ranks; ++rank) set_abort(guard.peers.windows[rank] + guard.peers.abort_word, code);
+  if (guard.record == nullptr) return;
   WaitRecord& record = *guard.record;
   int i = 0;
   for (; wait.name != nullptr && wait.name[i] != 0 && i < static_cast<int>(sizeof(record.name)) - 1; ++i) record.name[i] = wait.name[i];
