@@ -1,13 +1,15 @@
 """Builds the native libraries of both targets into a cache keyed by what went into them."""
 
+import ctypes
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from afdep.digest import TREE, native_digest
 from afdep.errors import BuildError
@@ -64,6 +66,8 @@ def build(
 def build_cuda(tree: Path = TREE, folder: Path | None = None) -> Path:
     """The CUDA target's shared library of a tree (sm_90a, static CUDA runtime), built if the cache does not have it.
 
+    A tree that travels without a compiler carries its library: see `carried`.
+
     Args:
         tree: the tree whose sources are built.
         folder: the cache, by default `cache_folder()`.
@@ -71,8 +75,31 @@ def build_cuda(tree: Path = TREE, folder: Path | None = None) -> Path:
     Raises:
         BuildError: no nvcc, or the compiler's first error.
     """
+    if (library := carried(tree)).exists():
+        return library
     command = [_compiler("nvcc", "Install the CUDA 13.0 compiler and put it on PATH."), *_CUDA_FLAGS]
     return _cached(command, _CUDA_UNITS, "libafdep_cuda", tree, folder)
+
+
+def carried(tree: Path = TREE) -> Path:
+    """Where a tree carries the built CUDA library of exactly its native sources: `native/DIGEST` in the tree."""
+    return tree / "native" / str(native_digest(tree)) / "libafdep_cuda.so"
+
+
+def build_info(library: Path) -> dict[str, Any]:
+    """What a built library of either target says it is: digest, target and fiber. It needs no GPU to say so.
+
+    Raises:
+        BuildError: not a library of ours.
+    """
+    try:
+        report = ctypes.CDLL(str(library)).afdep_build_info
+    except (OSError, AttributeError) as error:
+        next_step = "Build it on this machine: make native TARGET=cuda."
+        raise BuildError(f"native library: expected to load {library.name}, received: {error}.", next_step) from error
+    report.restype = ctypes.c_char_p
+    info: dict[str, Any] = json.loads(report())
+    return info
 
 
 def _cached(command: list[str], units: tuple[str, ...], stem: str, tree: Path, folder: Path | None) -> Path:

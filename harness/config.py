@@ -53,18 +53,56 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """What no exchange can beat on a machine, from its description; whatever claims to is void.
+
+    Args:
+        one_hop_ns: from a rank's store to a peer's sight of it.
+        link_gb_per_s: payload that a rank's link carries one way.
+    """
+
+    one_hop_ns: float
+    link_gb_per_s: float
+
+
+@dataclass(frozen=True)
+class DeviceTiming:
+    """How cells are timed on GPUs.
+
+    Args:
+        rendezvous: device: replays run free behind untimed ones, in which all ranks meet; host: each replay starts
+            behind a barrier of the hosts and a synchronisation.
+        least_replay_us: a replay holds as many exchanges as take this long, and at least `num_exchanges`.
+        replays: timed ones of a cell.
+        warm_up: untimed ones ahead of them.
+        wait_timeout_s: of one wait on the device.
+        windows: who makes them: auto, symmetric or ipc.
+        floor: of the machine.
+    """
+
+    rendezvous: str
+    least_replay_us: int
+    replays: int
+    warm_up: int
+    wait_timeout_s: int
+    windows: str
+    floor: Floor
+
+
+@dataclass(frozen=True)
 class Backend:
     """Where and how often cells are timed.
 
     Args:
-        name: sim (or, where its processes exist, cuda).
-        machine: machine description of the simulator.
+        name: sim or cuda.
+        machine: a machine description: the simulator's, or that of the GPUs measured.
         deterministic: True where timings depend neither on load nor on order.
         pairs: repeats, each of one fresh process per arm.
-        num_exchanges: timed exchanges of a cell.
+        num_exchanges: timed exchanges of a cell; on GPUs those of one replay.
         proof_exchanges: exchanges proved bit-exact before a cell is timed.
         ranks_per_gpu: ranks that share a GPU.
         placement: which ranks share a GPU, in words.
+        device: how cells are timed on GPUs; None for the simulator.
     """
 
     name: str
@@ -75,6 +113,7 @@ class Backend:
     proof_exchanges: int
     ranks_per_gpu: int
     placement: str
+    device: DeviceTiming | None = None
 
 
 @dataclass(frozen=True)

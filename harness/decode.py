@@ -1,4 +1,6 @@
-"""Frozen dataclasses from plain JSON data and back, strictly: what a file lacks or adds is an error."""
+"""Frozen dataclasses from plain JSON data and back, strictly: a field too many is an error, and so is one too few
+unless it has a default.
+"""
 
 import dataclasses
 import types
@@ -35,9 +37,10 @@ def _decode(kind: Any, data: Any) -> Any:
 
 def _decode_fields(kind: Any, data: Any) -> Any:
     fields = {field.name: field.type for field in dataclasses.fields(kind)}
-    if not isinstance(data, dict) or set(data) != set(fields):
+    needed = {field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
+    if not isinstance(data, dict) or not needed <= set(data) <= set(fields):
         raise ValueError(f"expected {kind.__name__} with {', '.join(fields)}, received {data!r}")
-    return kind(**{name: _decode(inner, data[name]) for name, inner in fields.items()})
+    return kind(**{name: _decode(fields[name], value) for name, value in data.items()})
 
 
 def _decode_tuple(args: tuple[Any, ...], data: Any) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 The first line says the thing, what was expected and what was received; the second says what to do next.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 
@@ -66,6 +66,29 @@ class PublishedError(HarnessError, ValueError):
 
 class WorkspaceError(HarnessError, ValueError):
     """An out folder that is a file, or lies below one."""
+
+
+class BundleError(HarnessError, ValueError):
+    """Plans, trees or a library that cannot travel together."""
+
+    def __init__(self, problem: str):
+        super().__init__(problem, "Plan the screens again from one tree, under an out folder of their own.")
+
+
+class RankError(HarnessError, RuntimeError):
+    """Ranks that did not measure all their cells.
+
+    Args:
+        reasons: by rank.
+    """
+
+    def __init__(self, reasons: Mapping[int, str]):
+        said = "; ".join(f"rank {rank}: {reason}" for rank, reason in sorted(reasons.items()))
+        super().__init__(
+            f"ranks: expected every cell of each, received {said or 'no reason from any'}.",
+            "Their standard errors lie beside the folder they started in.",
+        )
+        self.reasons = dict(reasons)
 
 
 class ReportError(HarnessError, ValueError):

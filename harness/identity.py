@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+UNBUILT = "external"
+"""What stands in a plan for the digest of an arm that no tree builds; its records name the library and its version."""
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -31,7 +34,8 @@ class Identity:
 
     def difference(self, loaded: "Identity") -> str | None:
         """The first field in which the loaded identity differs from this planned one; None if none does."""
-        for field in ("digest", "protocol", "switches"):
+        fields = ("digest", "protocol", "switches")
+        for field in fields[self.digest == UNBUILT :]:
             expected, received = getattr(self, field), getattr(loaded, field)
             if expected != received:
                 return (

@@ -7,7 +7,22 @@ is done. Whatever must be kept is written and synced before, so nothing is lost 
 import contextlib
 import os
 import sys
+import threading
 from typing import NoReturn
+
+ORPHANED = 75
+"""Exit status of a process whose starter is gone: nobody would know of its figures."""
+
+
+def leave_with_the_starter() -> None:
+    """End this process when its standard input ends: a pipe that its starter holds open as long as it lives."""
+    threading.Thread(target=_await_the_end_of_input, daemon=True).start()
+
+
+def _await_the_end_of_input() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(ORPHANED)
 
 
 def leave(status: int) -> NoReturn:

@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def plan_hash(self) -> str:
-        return short_hash("p", dataclasses.asdict(self))
+        return short_hash("p", as_data(self))
 
     def tree_of(self, process: Process) -> Tree:
         return self.trees[self.arms[process.arm].tree]
@@ -121,6 +121,14 @@ class Plan:
         return None
 
 
+def as_data(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data; one for the simulator says nothing of devices."""
+    data = dataclasses.asdict(plan)
+    if plan.backend.device is None:
+        del data["backend"]["device"]
+    return data
+
+
 @dataclass(frozen=True)
 class PlanFile:
     """A plan with what its hash leaves out.
@@ -146,9 +154,9 @@ def save(directory: Path, plan: Plan, created: str, command: str) -> PlanFile:
     """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{plan.plan_hash}.json"
-    content = PlanFile(plan.plan_hash, created, command, plan)
+    content = {"plan_hash": plan.plan_hash, "created": created, "command": command, "plan": as_data(plan)}
     temporary = directory / f".{plan.plan_hash}.{os.getpid()}.tmp"
-    temporary.write_text(json.dumps(dataclasses.asdict(content), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     try:
         os.link(temporary, path)
     except FileExistsError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import order, process, trees
+from harness import arms, order, process, trees
 from harness.config import ScreenConfig
 from harness.decode import decode
 from harness.digests import harness_digest
@@ -47,8 +47,11 @@ def make(config: ScreenConfig, repository: Path, exports: Path, environ: Mapping
 def _probe(
     config: ScreenConfig, slot: Path, name: str, owners: list[int], tree: int, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    arms = [arm.name for arm, owner in zip(config.arms, owners, strict=True) if owner == tree]
-    request = json.dumps({"arms": arms, "layout": config.rows[0].layout, "world": _world(config)})
+    own = [one for one, owner in zip(config.arms, owners, strict=True) if owner == tree]
+    built = [one.name for one in own if not arms.is_external(one.name)]
+    request = json.dumps(
+        {"backend": config.backend.name, "arms": built, "layout": config.rows[0].layout, "world": _world(config)}
+    )
     with tempfile.TemporaryDirectory() as start:
         done = subprocess.run(
             process.command("harness.probe", request),
@@ -86,7 +89,10 @@ def _plan(
     config: ScreenConfig, names: list[str], owners: list[int], reports: list[dict[str, Any]], harness: str
 ) -> Plan:
     identities = [
-        decode(Identity, reports[owner]["identities"][arm.name]) for arm, owner in zip(config.arms, owners, strict=True)
+        arms.external_identity(arm.name)
+        if arms.is_external(arm.name)
+        else decode(Identity, reports[owner]["identities"][arm.name])
+        for arm, owner in zip(config.arms, owners, strict=True)
     ]
     return Plan(
         version=PLAN_VERSION,

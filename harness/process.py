@@ -9,7 +9,10 @@ from pathlib import Path
 
 from harness.errors import SlotPathError
 
-ALLOWED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "CXX", "CUDA_HOME", "LD_LIBRARY_PATH")
+ALLOWED = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "CXX", "CUDA_HOME", "LD_LIBRARY_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"),
+)
 """Variables that a measured process inherits; everything else, every control included, comes from the plan."""
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.plan import Cell, Plan, Process
@@ -74,7 +74,7 @@ class Seat:
 
         Args:
             cell: the cell.
-            samples_us: round trips by rank, one per timed exchange.
+            samples_us: round trips by rank, one per timed exchange or replay.
             roles: role by rank.
             observed: what the process saw of itself, as record fields.
         """
@@ -91,6 +91,15 @@ class Seat:
             )
             for rank, samples in sorted(samples_us.items())
         ]
+
+    def voided(self, records: Sequence[Record], reason: str) -> list[Record]:
+        """The records of a measured cell whose figure does not count; they keep it."""
+        return [replace(record, status="void", void_reason=reason) for record in records]
+
+
+def latency_us(ranks: Sequence[Record]) -> float:
+    """A cell of one process: the maximum over its Attention ranks of the per-rank medians."""
+    return max(one.latency_us for one in ranks if one.role == "attention" and one.latency_us is not None)
 
 
 def _shared_fields(plan: Plan) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.config import Backend, Exchange, Launcher
+from afdep.machine import Machine
+from harness.config import Backend, DeviceTiming, Exchange, Floor, Launcher
 from harness.errors import ConfigError, valid_names
 from harness.words import as_choice, as_count, as_flag, as_name, as_word
 
@@ -42,11 +43,11 @@ def exchange(config: Mapping[str, Any]) -> Exchange:
     )
 
 
-def backend(config: Mapping[str, Any], num_arms: int) -> Backend:
+def backend(config: Mapping[str, Any]) -> Backend:
     """The `backend` section.
 
     Raises:
-        ConfigError: timings that depend on order, in a number of pairs that leaves a part of the slot effect in.
+        ConfigError: timings that depend on order, in an odd number of pairs; GPUs without a section that times them.
     """
     data = section(config, "backend", Backend.__dataclass_fields__)
     read = Backend(
@@ -58,13 +59,39 @@ def backend(config: Mapping[str, Any], num_arms: int) -> Backend:
         proof_exchanges=as_count("backend.proof_exchanges", data["proof_exchanges"], minimum=1),
         ranks_per_gpu=as_count("backend.ranks_per_gpu", data["ranks_per_gpu"], minimum=1),
         placement=as_word("backend.placement", data["placement"], "words"),
+        device=None if data["device"] is None else _device(data, str(data["machine"])),
     )
-    if not read.deterministic and read.pairs % num_arms:
+    if not read.deterministic and read.pairs % 2:
         raise ConfigError(
-            f"backend.pairs: expected a multiple of the {num_arms} arms, received {read.pairs}.",
-            "Every arm must run equally often in each position; an odd rest leaves part of the order effect in.",
+            f"backend.pairs: expected an even number, received {read.pairs}.",
+            "Every second pair runs in the reverse order of the one before; an odd rest leaves a drift in.",
         )
     return read
+
+
+def _device(backend: Mapping[str, Any], machine: str) -> DeviceTiming:
+    keys = [name for name in DeviceTiming.__dataclass_fields__ if name != "floor"]
+    data = section(backend, "device", keys)
+    rendezvous = as_choice("backend.device.rendezvous", data["rendezvous"], ("device", "host"))
+    return DeviceTiming(
+        rendezvous=rendezvous,
+        least_replay_us=as_count("backend.device.least_replay_us", data["least_replay_us"], minimum=0),
+        replays=as_count("backend.device.replays", data["replays"], minimum=1),
+        warm_up=as_count("backend.device.warm_up", data["warm_up"], minimum=1),
+        wait_timeout_s=as_count("backend.device.wait_timeout_s", data["wait_timeout_s"], minimum=1),
+        windows=as_choice("backend.device.windows", data["windows"], ("auto", "symmetric", "ipc")),
+        floor=floor(machine),
+    )
+
+
+def floor(machine: str) -> Floor:
+    """What no exchange can beat on a machine.
+
+    Raises:
+        MachineError: no such machine.
+    """
+    constants = Machine.load(machine).constants()
+    return Floor(constants["nvlink_latency_ns"], constants["nvlink_gb_per_s"])
 
 
 def launcher(config: Mapping[str, Any]) -> Launcher:

@@ -12,6 +12,7 @@ from afdep.layout import Layout
 from afdep.routing import KINDS
 from afdep.shapes import ExchangeShape
 from afdep.trace import Trace
+from harness import arms as arm_names
 from harness import sections
 from harness.config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
 from harness.errors import ConfigError
@@ -42,16 +43,16 @@ def screen_config(config: Data, routings: Mapping[str, Data], repository: Path =
     """
     screen = config["screen"]
     declared_aa = as_flag("screen.declared_aa", screen["declared_aa"])
-    arms = _arms(config, declared_aa)
+    backend = sections.backend(config)
     read = ScreenConfig(
         name=as_name("screen.name", screen["name"]),
         published=_name_or_none("screen.published", screen["published"]),
         declared_aa=declared_aa,
         rows=_rows(config, screen, routings),
         tokens=tuple(as_count("tokens", value, minimum=0) for value in _axis(config, "tokens")),
-        arms=arms,
+        arms=_arms(config, declared_aa, backend.name),
         exchange=sections.exchange(config),
-        backend=sections.backend(config, len(arms)),
+        backend=backend,
         launcher=sections.launcher(config),
     )
     _check_shapes(read)
@@ -97,9 +98,9 @@ def _values(config: Data, axis: str) -> object:
     return section.get("values") if isinstance(section, Mapping) else None
 
 
-def _arms(config: Data, declared_aa: bool) -> tuple[ArmChoice, ...]:
+def _arms(config: Data, declared_aa: bool, backend: str) -> tuple[ArmChoice, ...]:
     spellings = [as_word("arm", value, ARM_FORM) for value in as_list("arm", _values(config, "arm"))]
-    names = [str(Arm.parse(spelling)) for spelling in spellings]
+    names = [arm_names.canonical(spelling, backend) for spelling in spellings]
     trees = sections.section(config, "trees", ("baseline", "candidate"))
     baseline, candidate = (
         as_word(f"trees.{side}", trees[side], f"a git revision or {WORKING_TREE}") for side in ("baseline", "candidate")
@@ -169,7 +170,8 @@ def _canonical(axis: str, value: object) -> object:
 def _check_shapes(config: ScreenConfig) -> None:
     for row, arm in itertools.product(config.rows, config.arms):
         shape = _shape(row, config.exchange)
-        shape.check_protocol(Arm.parse(arm.name).protocol)
+        if not arm_names.is_external(arm.name):
+            shape.check_protocol(Arm.parse(arm.name).protocol)
         for tokens in config.tokens:
             shape.check_bucket(tokens, config.bucket(tokens))
 

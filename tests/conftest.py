@@ -14,6 +14,7 @@ import pytest
 NEEDS: Mapping[str, Callable[[], bool]] = {
     "torch": lambda: importlib.util.find_spec("torch") is not None,
     "nvcc": lambda: shutil.which("nvcc") is not None,
+    "hydra": lambda: importlib.util.find_spec("hydra") is not None,
     "gpu": lambda: shutil.which("nvidia-smi") is not None and NEEDS["torch"](),
 }
 

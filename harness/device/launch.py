@@ -1,65 +1,129 @@
-"""Starts the ranks of a device run, each a fresh process, and gathers what they measured."""
+"""Starts the ranks of a measured process, each a fresh process of its own, and follows all of them to their end."""
 
-import json
 import os
+import queue
 import socket
 import subprocess
-import sys
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from afdep import Layout
-from harness.device.settings import Settings
+from harness import events, process
 
-_LIMIT_S = 240
+GRACE_S = 30.0
+"""How long ranks may go on when one of them has ended badly: their own waits time out and name it."""
+
+_TICK_S = 0.1
+
+Listener = Callable[[int, Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one run of all ranks gave.
+class Start:
+    """How the ranks of a process are started.
 
     Args:
-        settings: of the run.
-        repeat: which of its repeats, from 0.
-        ranks: what each rank wrote, by rank; a rank that wrote nothing is left out.
-        log: the end of every rank's output.
+        job: the job file, the worker's own.
+        slot: the only place to import from.
+        num_ranks: of the layout.
+        ranks_per_gpu: ranks that share a GPU.
+        folder: where each gets an empty folder to start in, and a file for its standard error.
+        environ: where allowed variables are taken from.
     """
 
-    settings: Settings
-    repeat: int
-    ranks: dict[int, dict[str, Any]]
-    log: str
-
-    @property
-    def failure(self) -> str | None:
-        """Why the run is none, if so."""
-        missing = [r for r in range(Layout.parse(self.settings.layout).num_ranks) if r not in self.ranks]
-        said = [f"rank {rank}: {found['failure']}" for rank, found in self.ranks.items() if "failure" in found]
-        return "; ".join([*said, *(f"rank {rank} left nothing" for rank in missing)]) or None
+    job: Path
+    slot: Path
+    num_ranks: int
+    ranks_per_gpu: int
+    folder: Path
+    environ: Mapping[str, str]
 
 
-def run(settings: Settings, repeat: int, position: int, folder: Path) -> Outcome:
-    """Start the ranks, wait for them, and read what they wrote. A rank that outlives the limit is ended."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / f"run{repeat}-{position}"
-    settings.save(stem.with_name(stem.name + ".settings"))
-    num_ranks = Layout.parse(settings.layout).num_ranks
+def run(start: Start, listen: Listener) -> dict[int, str]:
+    """Start every rank, pass on what each says, and end them all before this returns.
+
+    Returns:
+        Why a rank ended badly, by rank; one that was ended for another's sake says so.
+    """
+    heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
     port = _free_port()
-    processes = [_start(stem, rank, num_ranks, port) for rank in range(num_ranks)]
-    logs = [_finish(process) for process in processes]
-    ranks = {rank: found for rank in range(num_ranks) if (found := _read(stem, rank)) is not None}
-    return Outcome(settings, repeat, ranks, "\n".join(logs))
+    children = [_start(start, rank, port) for rank in range(start.num_ranks)]
+    try:
+        readers = [threading.Thread(target=_read, args=(r, c, heard), daemon=True) for r, c in enumerate(children)]
+        for reader in readers:
+            reader.start()
+        late = _follow(children, heard, listen)
+    finally:
+        for child in children:
+            child.kill()
+    return {rank: why for rank, child in enumerate(children) if (why := _why(start, rank, child, late)) is not None}
 
 
-def table(outcomes: Iterable[Outcome], us_of: Any) -> str:
-    """One line a run: the arm, and for each token count the figure that `us_of(outcome, tokens)` gives."""
-    lines = []
-    for outcome in outcomes:
-        figures = [f"T={tokens}: {us_of(outcome, tokens):.2f}" for tokens in outcome.settings.tokens]
-        lines.append(f"{outcome.settings.arm} H{outcome.settings.hidden} repeat {outcome.repeat}  {'  '.join(figures)}")
-    return "\n".join(lines)
+def _follow(children: Sequence["subprocess.Popen[str]"], heard: Any, listen: Listener) -> set[int]:
+    """Listen until every rank has closed its output; the ranks that had not when the grace for them ended."""
+    speaking, deadline = set(range(len(children))), float("inf")
+    while speaking and time.monotonic() < deadline:
+        try:
+            rank, event = heard.get(timeout=_TICK_S)
+        except queue.Empty:
+            continue
+        if event is not None:
+            listen(rank, event)
+            continue
+        speaking.discard(rank)
+        if children[rank].wait() != 0:
+            deadline = min(deadline, time.monotonic() + GRACE_S)
+    return speaking
+
+
+def _read(rank: int, child: "subprocess.Popen[str]", heard: Any) -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        if (event := events.hear(line)) is not None:
+            heard.put((rank, event))
+    heard.put((rank, None))
+
+
+def _start(start: Start, rank: int, port: int) -> "subprocess.Popen[str]":
+    own = start.folder / f"rank{rank}"
+    own.mkdir()
+    with _stderr(start, rank).open("w", encoding="utf-8") as stderr:
+        return subprocess.Popen(
+            process.command("harness.device.rank", str(start.job)),
+            cwd=own,
+            env=environment(start, rank, port),
+            stdin=subprocess.PIPE,  # its end is the end of this process
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+        )
+
+
+def environment(start: Start, rank: int, port: int) -> dict[str, str]:
+    """The environment of a rank: that of every measured process, its place in the group, and no NVLink multicast."""
+    place = {"RANK": str(rank), "WORLD_SIZE": str(start.num_ranks), "MASTER_ADDR": "127.0.0.1"}
+    no_multicast = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1"}
+    share = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(100 // start.ranks_per_gpu)} if start.ranks_per_gpu > 1 else {}
+    own = {**place, "MASTER_PORT": str(port), **no_multicast, **share}
+    return process.environment(start.slot, start.environ) | own
+
+
+def _why(start: Start, rank: int, child: "subprocess.Popen[str]", late: set[int]) -> str | None:
+    returncode = child.wait()
+    if rank in late:
+        return f"ended after {GRACE_S:.0f} s in which another rank was gone"
+    if returncode == 0:
+        return None
+    said, _ = process.last_words(_stderr(start, rank).read_text(encoding="utf-8", errors="replace"))
+    return process.ending(returncode, None, said)
+
+
+def _stderr(start: Start, rank: int) -> Path:
+    return start.folder / f"rank{rank}.txt"
 
 
 def _free_port() -> int:
@@ -68,31 +132,6 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _start(stem: Path, rank: int, num_ranks: int, port: int) -> "subprocess.Popen[str]":
-    environment = os.environ | {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(num_ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "harness.device.rank", f"{stem}.settings", str(stem)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def _finish(process: "subprocess.Popen[str]") -> str:
-    try:
-        return process.communicate(timeout=_LIMIT_S)[0][-4000:]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.communicate()[0][-4000:] + "\nended: it outlived its limit"
-
-
-def _read(stem: Path, rank: int) -> dict[str, Any] | None:
-    path = stem.with_name(f"{stem.name}.{rank}.json")
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+def from_here(job: Path, slot: Path, num_ranks: int, ranks_per_gpu: int) -> Start:
+    """Ranks that start below this process's own folder and inherit from its environment."""
+    return Start(job, slot, num_ranks, ranks_per_gpu, Path.cwd(), os.environ)

@@ -1,74 +1,63 @@
-"""One rank of a device run: `python -m harness.device.rank SETTINGS RESULT`, started by harness.device.launch.
+"""One rank of a measured process: `python -P -m harness.device.rank JOB.json` with its number in RANK.
 
-Every rank writes RESULT.RANK.json: its identity, and for each token count the samples or the reason there are none.
+It checks its sources as the worker does, opens its end of the arm, and says on standard output what it loaded and, cell
+by cell, what it measured. The worker that started it writes the records.
 """
 
-import json
+import dataclasses
 import os
 import sys
 import traceback
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import torch
-import torch.distributed as dist
-
-from afdep.cuda import DeviceBuffer
-from harness.device import proof, timing
-from harness.device.settings import Settings
-
-_HOST_TIMEOUT = timedelta(seconds=120)
-_WAIT_TIMEOUT_S = 10.0
+from harness import events, session
+from harness.device.endpoint import Endpoint, NotMeasurableError, open_end
+from harness.device.words import CELL, FAILED, LOADED, VOID
+from harness.leaving import leave, leave_with_the_starter
+from harness.session import Session
 
 
-def main(settings_path: Path, result: Path) -> int:
-    """Measure every cell and write the result; 1 if one failed."""
-    rank = int(os.environ["RANK"])
-    torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("gloo", timeout=_HOST_TIMEOUT)
-    settings = Settings.load(settings_path)
-    outcome: dict[str, Any] = {"rank": rank, "cells": []}
+def main(job_path: Path, rank: int) -> int:
+    """Measure every cell; 1 if that did not come to its end, once the reason is said."""
+    leave_with_the_starter()
     try:
-        _measure(settings, outcome)
+        job = Session.open(job_path)
+        reason = session.void_before_loading(job) or session.void_trace(job)
+        if reason:
+            raise NotMeasurableError(reason)
+        _measure(job, rank)
+    except NotMeasurableError as void:
+        events.say(VOID, reason=str(void))
+        return 1
     except Exception as error:
         traceback.print_exc()
-        outcome["failure"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    result.with_name(f"{result.name}.{rank}.json").write_text(json.dumps(outcome), encoding="utf-8")
-    sys.stdout.flush()
-    # A peer may be gone and never take part in a tear-down.
-    os._exit(int("failure" in outcome))
+        events.say(FAILED, reason=f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return 1
+    return 0
 
 
-def _measure(settings: Settings, outcome: dict[str, Any]) -> None:
-    buffer = DeviceBuffer(
-        None,
-        layout=settings.layout,
-        hidden=settings.hidden,
-        num_experts=settings.experts,
-        top_k=settings.top_k,
-        capacity=settings.capacity,
-        arm=settings.arm,
-        dispatch_dtype=settings.dtype,
-        transport_sms=settings.transport_sms,
-        timeout_s=_WAIT_TIMEOUT_S,
-        maker=None if settings.maker == "auto" else settings.maker,  # type: ignore[arg-type]
-    )
-    outcome |= {
-        "role": buffer.role,
-        "identity": buffer.identity,
-        "registered_bytes": buffer.registered_bytes,
-        "construction_s": buffer.construction_s,
-        "device": torch.cuda.get_device_name(),
-        "gpus": torch.cuda.device_count(),
-    }
-    for tokens in settings.tokens:
-        proof.prove(settings, buffer, tokens)
-        dist.barrier()
-        outcome["cells"].append({"tokens": tokens, "samples_us": timing.time_exchanges(settings, buffer, tokens)})
-        dist.barrier()
-    buffer.close()
+def _measure(job: Session, rank: int) -> None:
+    end = open_end(job, rank)
+    reason = session.void_after_loading(job, end.identity) or _void_machine(job, end)
+    observed = job.observed | {"registered_bytes": end.registered_bytes}
+    events.say(LOADED, role=end.role, observed=observed, facts=end.facts)
+    if reason:
+        raise NotMeasurableError(reason)
+    plan = job.plan
+    for cell in plan.cells:
+        end.prove(job.loads(cell, plan.backend.proof_exchanges), cell)
+        measured = end.time(job.loads(cell, 1)[0], cell)
+        events.say(CELL, tokens=cell.tokens, bucket=cell.bucket, measured=dataclasses.asdict(measured))
+    end.close()
+
+
+def _void_machine(job: Session, end: Endpoint) -> str | None:
+    """Why this is not the machine whose link bounds the figures."""
+    planned, found = job.plan.backend.machine, str(end.facts["device"])
+    if planned.partition("-")[0].upper() in found.upper():
+        return None
+    return f"machine: the plan expects {planned}, this rank runs on {found}"
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    leave(main(Path(sys.argv[1]), int(os.environ["RANK"])))  # a peer may be gone and never take part in a tear-down

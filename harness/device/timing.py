@@ -1,72 +1,131 @@
-"""Round trips by replays of a graph that holds exchanges one behind the other."""
+"""Round trips on GPUs: exchanges one behind the other in a graph, or call by call, between events of the device."""
 
+import itertools
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from afdep import checks
-from afdep.cuda import DeviceBuffer
-from afdep.cuda.memory import to_device, to_numpy
-from harness.device import proof
-from harness.device.settings import Settings
+from harness.config import Backend, DeviceTiming
+from harness.device import host_calls
+from harness.device.endpoint import Measurement
+
+Batch = Callable[[], None]
+"""Enqueues a fixed number of exchanges: a replay."""
 
 
-def time_exchanges(settings: Settings, buffer: DeviceBuffer, tokens: int) -> list[float]:
-    """The round trip in us, one figure a replay: events around a replay, over the exchanges it holds.
+@dataclass(frozen=True)
+class Repeatable:
+    """An exchange that can be enqueued again and again.
 
-    Every replay starts behind a barrier of the hosts and a synchronisation. The FFN ranks pass on what they received,
-    and the sources' last result is compared with the reference.
-
-    Raises:
-        MismatchError: the replays delivered something else than the reference.
+    Args:
+        enqueue: one exchange, on the current stream.
+        settle: waits for all that is enqueued, and raises what went wrong on the device.
     """
-    if buffer.role == "attention":
-        return _time_source(settings, buffer, tokens)
 
-    rows = buffer.shape.max_received_rows(tokens) if buffer.shape.dtype.groups_per_word else 0
-    fixed = torch.ones((_rows(buffer, rows), settings.hidden), dtype=torch.bfloat16, device="cuda")
-
-    def exchange() -> None:
-        received = buffer.ffn_receive(bucket=tokens)
-        buffer.ffn_reply(received, fixed[: len(received.x)] if rows else received.x)
-
-    return _replay(settings, buffer, exchange)
+    enqueue: Callable[[], None]
+    settle: Callable[[], None]
 
 
-def _rows(buffer: DeviceBuffer, rows: int) -> int:
-    """Rows that a symmetric rank has room for: it takes its own role's tokens as well."""
-    return rows * buffer.layout.num_ranks
+def measure(backend: Backend, mode: str, one: Repeatable) -> Measurement:
+    """Time an exchange; collective.
+
+    Args:
+        backend: how often and how.
+        mode: graph: replays of a captured graph; eager: each call made by the host, its calls counted afterwards.
+        one: the exchange.
+    """
+    timing, exchanges = backend.device, backend.num_exchanges
+    assert timing is not None
+    make = {"graph": _captured, "eager": _called}[mode]
+    batch = make(one, exchanges)
+    if timing.least_replay_us:
+        exchanges = _enough(timing, batch, exchanges, one)
+        batch = make(one, exchanges)
+    sample = {"device": _free_running, "host": _behind_barriers}[timing.rendezvous]
+    samples, host_s = sample(timing, batch, one)
+    calls = host_calls.count(one, backend.num_exchanges) if mode == "eager" else None
+    return Measurement(
+        [sample_ms * 1e3 / exchanges for sample_ms in samples],
+        exchanges,
+        statistics.median(host_s) * 1e6 / exchanges,
+        calls,
+    )
 
 
-def _time_source(settings: Settings, buffer: DeviceBuffer, tokens: int) -> list[float]:
-    sent = proof.sent_by(settings, buffer, tokens, settings.seed)[buffer.rank - buffer.layout.ffn_ranks]
-    x, ids = proof.uploaded(sent), to_device(sent.topk_idx)
-    y = torch.empty((tokens, settings.hidden), dtype=torch.bfloat16, device="cuda")
-
-    def exchange() -> None:
-        buffer.source_dispatch(x, ids, bucket=tokens)
-        buffer.source_collect(out=y)
-
-    samples = _replay(settings, buffer, exchange)
-    checks.check_collected(to_numpy(y), proof.passed_on(settings, buffer, sent), rank=buffer.rank)
-    return samples
-
-
-def _replay(settings: Settings, buffer: DeviceBuffer, exchange: Any) -> list[float]:
+def _captured(one: Repeatable, exchanges: int) -> Batch:
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        for _ in range(settings.exchanges):
-            exchange()
-    samples = []
-    for _ in range(settings.warm_up + settings.replays):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        for _ in range(exchanges):
+            one.enqueue()
+    replay: Batch = graph.replay
+    return replay
+
+
+def _called(one: Repeatable, exchanges: int) -> Batch:
+    def batch() -> None:
+        for _ in range(exchanges):
+            one.enqueue()
+
+    return batch
+
+
+def _enough(timing: DeviceTiming, batch: Batch, exchanges: int, one: Repeatable) -> int:
+    """How many exchanges take the least time of a replay; the same on all ranks."""
+    (sample_ms, *_), _ = _behind_barriers(timing, batch, one)
+    needed = max(exchanges, math.ceil(timing.least_replay_us / (sample_ms * 1e3 / exchanges)))
+    by_rank: list[int] = [0] * dist.get_world_size()
+    dist.all_gather_object(by_rank, needed)
+    return max(by_rank)
+
+
+def _behind_barriers(timing: DeviceTiming, batch: Batch, one: Repeatable) -> tuple[list[float], list[float]]:
+    """Milliseconds of the device, and seconds of the host, of replays that each start behind a barrier of the hosts."""
+    samples, host_s = [], []
+    for _ in range(timing.warm_up + timing.replays):
+        start, end = _event(), _event()
         torch.cuda.synchronize()
         dist.barrier()
         start.record()
-        graph.replay()
+        host_s.append(_timed(batch))
         end.record()
-        buffer.synchronize()
-        samples.append(start.elapsed_time(end) * 1e3 / settings.exchanges)
-    return samples[settings.warm_up :]
+        one.settle()
+        samples.append(float(start.elapsed_time(end)))
+    return samples[timing.warm_up :], host_s[timing.warm_up :]
+
+
+def _free_running(timing: DeviceTiming, batch: Batch, one: Repeatable) -> tuple[list[float], list[float]]:
+    """The same of replays back to back, with an event between each two.
+
+    The untimed replays ahead are the rendezvous: a source's exchange ends when every FFN rank has replied, and an FFN
+    rank replies when every source has sent, so where the first event stands on the device no rank is more than an
+    exchange from any other, and no host is waited for.
+    """
+    torch.cuda.synchronize()
+    dist.barrier()
+    events, host_s = [_event()], []
+    for _ in range(timing.warm_up):
+        batch()
+    events[0].record()
+    for _ in range(timing.replays):
+        host_s.append(_timed(batch))
+        events.append(_event())
+        events[-1].record()
+    one.settle()
+    return [float(a.elapsed_time(b)) for a, b in itertools.pairwise(events)], host_s
+
+
+def _event() -> Any:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def _timed(batch: Batch) -> float:
+    started = time.perf_counter()
+    batch()
+    return time.perf_counter() - started

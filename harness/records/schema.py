@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.records.errors import FieldError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Status = Literal["ok", "failed", "void"]
 STATUSES: tuple[str, ...] = typing.get_args(Status)
@@ -38,6 +38,9 @@ class Record:
         samples_us: one round trip per timed exchange, in order.
         module_path: where `afdep` was loaded from, relative to the slot.
         host: ordinal of the host inside the run.
+        host_calls: calls of the CUDA API that one exchange takes on the host, where they were counted.
+        host_us: what one exchange takes on the host until it is enqueued, where that was timed.
+        observed: what else the rank saw of itself, as JSON.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -92,7 +95,13 @@ class Record:
     safe_path: bool | None = None
     void_reason: str | None = None
     fail_reason: str | None = None
+    host_calls: float | None = None
+    host_us: float | None = None
+    observed: str | None = None
 
+
+ADDED_IN = {"host_calls": 2, "host_us": 2, "observed": 2}
+"""Columns by the schema version that brought them; a file of an older version lacks them."""
 
 _ARROW: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -114,6 +123,19 @@ def _plain(annotation: Any) -> tuple[Any, bool]:
 _FIELDS: dict[str, tuple[Any, bool]] = {f.name: _plain(f.type) for f in dataclasses.fields(Record)}
 
 SCHEMA: pa.Schema = pa.schema([pa.field(name, _ARROW[kind], null) for name, (kind, null) in _FIELDS.items()])
+
+READABLE: tuple[int, ...] = tuple(range(1, SCHEMA_VERSION + 1))
+
+
+def schema_of(version: int) -> pa.Schema:
+    """The schema that files of a version have."""
+    return pa.schema([field for field in SCHEMA if ADDED_IN.get(field.name, 1) <= version])
+
+
+def as_row(record: Record) -> dict[str, Any]:
+    """The record as plain data, with the columns of its own version."""
+    row = dataclasses.asdict(record)
+    return {name: value for name, value in row.items() if ADDED_IN.get(name, 1) <= record.schema_version}
 
 
 def check(record: Record) -> Record:

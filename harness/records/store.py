@@ -5,7 +5,6 @@ files one by one, so that a damaged file costs itself alone: it is named, with t
 Parquet is read and written by the calling thread: files this small gain nothing from others, which outlive their work.
 """
 
-import dataclasses
 import hashlib
 import json
 import secrets
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from harness.records.errors import WriteError
 from harness.records.files import write_once
-from harness.records.schema import SCHEMA, SCHEMA_VERSION, Record, from_rows, to_table
+from harness.records.schema import READABLE, SCHEMA_VERSION, Record, as_row, from_rows, schema_of, to_table
 
 pa.set_cpu_count(1)
 pa.set_io_thread_count(1)
@@ -62,7 +61,7 @@ def content_hash(records: Iterable[Record]) -> str:
     """sha256 over the records as canonical JSON lines, in order."""
     digest = hashlib.sha256()
     for record in records:
-        digest.update(json.dumps(dataclasses.asdict(record), sort_keys=True).encode() + b"\n")
+        digest.update(json.dumps(as_row(record), sort_keys=True).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -129,13 +128,20 @@ def _read_file(path: Path) -> tuple[Record, ...]:
     with path.open("rb") as stream:
         table = pq.ParquetFile(stream).read(use_threads=False)
     metadata = table.schema.metadata or {}
-    _expect("schema version", str(SCHEMA_VERSION), metadata.get(_VERSION, b"none").decode())
-    if not table.schema.remove_metadata().equals(SCHEMA):
+    version = _version(metadata.get(_VERSION, b"none").decode())
+    if not table.schema.remove_metadata().equals(schema_of(version)):
         raise _DamagedError("schema: its columns are not those of its schema version")
     records = from_rows(table.to_pylist())
     _expect("record count", metadata.get(_COUNT, b"none").decode(), str(len(records)))
     _expect("content hash", metadata.get(_HASH, b"none").decode(), content_hash(records))
     return records
+
+
+def _version(text: str) -> int:
+    readable = [str(version) for version in READABLE]
+    if text not in readable:
+        raise _DamagedError(f"schema version: expected {' or '.join(readable)}, received {text}")
+    return int(text)
 
 
 def _expect(what: str, expected: str, received: str) -> None:

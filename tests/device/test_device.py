@@ -2,16 +2,20 @@
 
 import pytest
 
-from harness.device.__main__ import main as measure
+from harness.cli import main
 from tests.device import ranks
 
 pytestmark = pytest.mark.requires("gpu")
 
 
-@pytest.mark.parametrize("arm", ["m2n", "afdep", "afdep@bd4db4da", "afdep[AFDEP_GRID_SYNC_EXIT=1]"])
-def test_an_arm_is_bit_exact_and_timed(arm, tmp_path):
-    words = [f"out={tmp_path}", f"arms={arm};", "hidden=1024", "tokens=1,33", "exchanges=3", "replays=2"]
-    assert measure([word.rstrip(";") for word in words]) == 0
+@pytest.mark.requires("hydra")
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize("backend", ["cuda", "upstream"])
+def test_a_screen_proves_and_times_every_arm(mode, backend, tmp_path):
+    arms = "arm=[m2n,afdep,afdep@bd4db4da,'afdep[AFDEP_GRID_SYNC_EXIT=1]',nccl]"
+    words = ["screen=grid", arms, "hidden=1024", "tokens=[1,33]", f"launcher.out={tmp_path}", f"exchange.mode={mode}"]
+    few = ["backend.pairs=2", "backend.device.replays=2", "backend.num_exchanges=3"]
+    assert main(["screen", f"backend={backend}", *words, *few]) == 0
 
 
 @pytest.mark.parametrize("scenario", ["thousand_exchanges", "thousand_symmetric_exchanges"])

@@ -6,7 +6,7 @@ from afdep import Layout, World
 from harness import reports
 from harness.compose import compose
 from harness.selection import select
-from harness.worker import prove_and_time
+from harness.simulated import prove_and_time
 from harness.workspace import REPOSITORY
 
 

@@ -6,9 +6,12 @@ import shutil
 import pytest
 
 from afdep.errors import AfdepError
+from afdep.machine import Machine
 from harness.compose import CONF_DIR, compose, load_options
 from harness.errors import HarnessError
 from harness.validate import screen_config
+
+SECTIONS = (("backend", "sim"), ("exchange", "paper"), ("launcher", "local"), ("selection", "latest"))
 
 
 def configured(*texts: str, conf_dir=CONF_DIR):
@@ -63,11 +66,11 @@ def test_the_skew_of_a_row_comes_with_its_exponent():
     assert [row.zipf_exponent for row in rows] == [None, load_options("routing")["skew"]["zipf_exponent"]]
 
 
-def test_timings_that_depend_on_order_need_every_arm_in_every_position(tmp_path):
+def test_timings_that_depend_on_order_need_both_orders(tmp_path):
     conf = shutil.copytree(CONF_DIR, tmp_path / "conf")
     path = conf / "backend" / "sim.yaml"
     path.write_text(path.read_text().replace("deterministic: true", "deterministic: false"))
-    with pytest.raises(HarnessError, match="expected a multiple of the 2 arms, received 1"):
+    with pytest.raises(HarnessError, match="expected an even number, received 1"):
         configured(conf_dir=conf)
     assert configured("backend.pairs=4", conf_dir=conf).backend.pairs == 4
 
@@ -87,11 +90,27 @@ def test_the_configuration_is_frozen():
 
 
 def test_no_default_stands_in_two_places():
-    lines = [
-        line.split("#")[0].strip()
-        for path in CONF_DIR.rglob("*.yaml")
-        if path.parent.name in ("backend", "exchange", "launcher", "selection")
-        for line in path.read_text().splitlines()
-    ]
+    options = [CONF_DIR / group / f"{name}.yaml" for group, name in SECTIONS]
+    lines = [line.split("#")[0].strip() for path in options for line in path.read_text().splitlines()]
     keys = [line.partition(":")[0] for line in lines if ":" in line and not line.startswith("name:")]
     assert len(keys) == len(set(keys)) > 15
+
+
+def test_the_upstream_timing_restates_nothing_of_the_other_one():
+    cuda, upstream = (configured(f"backend={name}", "screen=grid").backend for name in ("cuda", "upstream"))
+    assert (upstream.num_exchanges, upstream.device.rendezvous, upstream.device.least_replay_us) == (20, "host", 0)
+    same = dataclasses.replace(upstream.device, rendezvous="device", least_replay_us=cuda.device.least_replay_us)
+    assert dataclasses.replace(upstream, device=same) == cuda
+
+
+def test_the_floor_of_a_plan_for_gpus_is_that_of_its_machine():
+    constants = Machine.load("h200-nvlink").constants()
+    floor = configured("backend=cuda", "screen=grid").backend.device.floor
+    assert (floor.one_hop_ns, floor.link_gb_per_s) == (constants["nvlink_latency_ns"], constants["nvlink_gb_per_s"])
+
+
+@pytest.mark.parametrize("arm", ["nccl", "deepep"])
+def test_an_external_arm_needs_gpus(arm):
+    assert configured("screen=grid", f"arm=[m2n,{arm}]", "backend=cuda").arms[1].name == arm
+    with pytest.raises(HarnessError, match="expected a screen on GPUs, received backend sim"):
+        configured("screen=grid", f"arm=[m2n,{arm}]")

@@ -15,9 +15,17 @@ ROWS = st.integers(1, 3)
 
 @given(rows=ROWS, arms=ARMS, rounds=ROUNDS)
 def test_every_arm_runs_equally_often_in_every_position(rows, arms, rounds):
-    counts = Counter((one.arm, one.position) for one in processes(rows, arms, 1, arms * rounds))
-    assert set(counts.values()) == {rows * rounds}
+    counts = Counter((one.arm, one.position) for one in processes(rows, arms, 1, 2 * arms * rounds))
+    assert set(counts.values()) == {2 * rows * rounds}
     assert len(counts) == arms * arms
+
+
+@given(arms=ARMS, rounds=ROUNDS)
+def test_every_two_pairs_put_no_arm_before_another(arms, rounds):
+    planned = processes(1, arms, 1, 2 * rounds)
+    for number in range(rounds):
+        two = [one for one in planned if one.pair // 2 == number]
+        assert {sum(one.position for one in two if one.arm == arm) for arm in range(arms)} == {arms - 1}
 
 
 @given(rows=ROWS, arms=ARMS, pairs=st.integers(1, 9), trees=st.integers(1, 2))

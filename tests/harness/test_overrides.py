@@ -35,7 +35,7 @@ def test_multirun_is_refused_by_name(flag):
         ("launcher.job=1", "did you mean launcher.jobs"),
         ("screen=gird", "did you mean grid"),
         ("tokens=papre", "did you mean paper"),
-        ("backend=cuda", "Valid: sim"),
+        ("backend=gpu", "Valid: cuda, sim, upstream"),
         ("arm=afdp", "did you mean afdep"),
         ("launcher=3", "Valid: local"),
         ("trees=working", "Give trees baseline, candidate"),

@@ -9,7 +9,7 @@ import pytest
 from harness import plan as plans
 from harness import planning
 from harness.compose import compose, load_options
-from harness.config import Backend
+from harness.config import Backend, DeviceTiming, Floor
 from harness.decode import decode
 from harness.errors import PlanError
 from harness.plan import Plan
@@ -48,7 +48,8 @@ def test_the_hash_leaves_out_the_place(tmp_path):
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Backend)])
 def test_every_setting_of_the_backend_is_in_the_hash(name):
     base = plan()
-    other = {str: "other", int: 7, bool: False}[type(getattr(base.backend, name))]
+    device = DeviceTiming("host", 0, 12, 3, 10, "auto", Floor(500.0, 343.0))
+    other = {str: "other", int: 7, bool: False, type(None): device}[type(getattr(base.backend, name))]
     changed = dataclasses.replace(base, backend=dataclasses.replace(base.backend, **{name: other}))
     assert changed.plan_hash != base.plan_hash
 

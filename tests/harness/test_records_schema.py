@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import records
-from harness.records import SCHEMA, FieldError, Record
+from harness.records import SCHEMA, FieldError, Record, schema, store
+from harness.workspace import REPOSITORY
 from tests.harness.samples import record
 
 GOLDEN = Path(__file__).parent / "golden" / "schema.txt"
@@ -84,7 +85,7 @@ FLOAT_TOKENS = SCHEMA.set(SCHEMA.get_field_index("tokens"), pa.field("tokens", p
         (lambda table: table.drop_columns(["void_reason"]), "columns"),
         (
             lambda table: table.replace_schema_metadata({b"schema_version": b"99"}),
-            "schema version: expected 1, received 99",
+            "schema version: expected 1 or 2, received 99",
         ),
     ],
     ids=["float tokens", "a column less", "another version"],
@@ -95,3 +96,18 @@ def test_a_file_of_another_schema_is_quarantined_beside_readable_ones(tmp_path, 
     assert [one.name for one in reading.quarantined] == [bad.name]
     assert reason in reading.quarantined[0].reason
     assert len(reading.records) == 1
+
+
+def test_a_file_of_the_first_version_reads_as_records_without_its_later_columns(tmp_path, monkeypatch):
+    old = record(schema_version=1)
+    monkeypatch.setattr(store, "to_table", lambda rows: schema.to_table(rows).select(schema.schema_of(1).names))
+    monkeypatch.setattr(store, "SCHEMA_VERSION", 1)
+    (back,) = records.read([records.write(tmp_path, [old])]).records
+    assert back == old
+    assert (back.host_us, back.host_calls, back.observed) == (None, None, None)
+
+
+def test_kept_records_of_the_first_version_are_read():
+    reading = records.read(records.record_files(REPOSITORY / "records" / "h200"))
+    assert reading.quarantined == ()
+    assert {one.schema_version for one in reading.records} <= set(schema.READABLE)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from afdep import RoutingError, Trace, routing
-from harness import worker
+from harness import session as sessions
+from harness import simulated
 from harness.compose import compose, load_options
 from harness.errors import ConfigError
 from harness.job import Job
@@ -85,8 +86,8 @@ def test_a_file_changed_since_the_plan_voids_its_process(path):
     own = plan(rows=1)
     planned = dataclasses.replace(own, rows=(row,))
     job = Job("", 0, "", "", 1, 0, str(path))
-    session = worker.Session(job, Seat(planned, planned.processes[0], 1, 0), {}, [])
-    assert "trace changed since the plan: i0123456789abcdef planned" in worker.void_trace(session)
+    session = sessions.Session(job, Seat(planned, planned.processes[0], 1, 0), {}, [])
+    assert "trace changed since the plan: i0123456789abcdef planned" in sessions.void_trace(session)
 
 
 class Listener:
@@ -101,7 +102,7 @@ class Listener:
 
 def test_each_exchange_replays_the_next_step_source_by_source(path):
     world, trace = Listener(), Trace.load(path, 128)
-    worker.prove_and_time(plan(), plan().rows[0], lambda: world, Cell(8, 8), trace)
+    simulated.prove_and_time(plan(), plan().rows[0], lambda: world, Cell(8, 8), trace)
     assert (len(world.proved), len(world.timed)) == (1, 10)
     for exchange, load in enumerate(world.timed):
         step = trace.ids[exchange % STEPS]

@@ -1,0 +1,10 @@
+"""What a rank says to the worker that started it: the events of `harness.events` between the two."""
+
+LOADED = "rank loaded"
+"""role, observed (record fields) and facts."""
+CELL = "rank cell"
+"""tokens, bucket and measured."""
+VOID = "rank void"
+"""reason: nothing can be measured, and nothing failed."""
+FAILED = "rank failed"
+"""reason."""
