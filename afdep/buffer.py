@@ -62,6 +62,7 @@ class Buffer:
 
     def __init__(self, group: Group, rank: int):
         self._group = group
+        self._session = group.session
         self._simulator = group.simulator
         self._shape = group.shape
         self.rank = rank
@@ -74,7 +75,7 @@ class Buffer:
     @property
     def is_idle(self) -> bool:
         """Whether no exchange is open: what was dispatched is collected, what was received is replied to."""
-        return self._tokens is None and self._received is None
+        return self.rank not in self._group.open_ranks
 
     @property
     def pending(self) -> Received | None:
@@ -114,7 +115,7 @@ class Buffer:
         self._routes = [memory[2], memory[4]]
         addresses = [None if array is None else array.ctypes.data for array in memory]
         self._simulator.native.source_dispatch(
-            self._simulator.handle,
+            self._group.handle,
             self.rank,
             addresses[0],
             addresses[1],
@@ -145,10 +146,11 @@ class Buffer:
             raise ShapeError("view", "False", view, "Collect by copy; the view is not built.")
         tokens = self._tokens or 0
         self._tokens = None
+        self._group.open_ranks.discard(self.rank)
         block = self._simulator.allocate(self.rank, max(1, tokens * self._shape.hidden * 2))
-        self._group.hold([block, *self._routes])  # the sum follows the routes
+        self._session.hold([block, *self._routes])  # the sum follows the routes
         self._routes = []
-        self._simulator.native.source_collect(self._simulator.handle, self.rank, block.address)
+        self._simulator.native.source_collect(self._group.handle, self.rank, block.address)
         y = block.array((tokens, self._shape.hidden), BF16)
         self._group.deliver(y)
         return y
@@ -168,8 +170,8 @@ class Buffer:
         with self._group.refusing(self.rank):
             self._shape.check_bucket(0, bucket)
             self._group.begin(self.rank, bucket)
-        self._received_at = self._group.runs
-        native = self._simulator.receive(self.rank, bucket)
+        self._received_at = self._session.runs
+        native = self._simulator.receive(self._group.handle, self.rank, bucket)
         self._received = self._views(native, bucket)
         return self._received
 
@@ -190,19 +192,20 @@ class Buffer:
         replies = inputs.replies(self._shape, out, len(received.x))
         self._require_arrived(received, replies)
         self._received = None
+        self._group.open_ranks.discard(self.rank)
         address = replies.ctypes.data
-        if not self._group.owns(self.rank, address):
+        if not self._session.owns(self.rank, address):
             block = self._simulator.allocate(self.rank, max(1, len(received.x) * self._shape.hidden * 2))
             block.array((len(received.x), self._shape.hidden), BF16)[: len(replies)] = replies
-            self._group.hold([block])
+            self._session.hold([block])
             address = block.address
-        self._group.hold([replies])
-        self._simulator.native.ffn_reply(self._simulator.handle, self.rank, address)
+        self._session.hold([replies])
+        self._simulator.native.ffn_reply(self._group.handle, self.rank, address)
 
     def _require_arrived(self, received: Received, replies: Array) -> None:
         """A reply made on the host answers rows that are there: they arrive in `World.run()`."""
-        arrived = self._group.runs > self._received_at
-        if not arrived and not self._group.owns(self.rank, replies.ctypes.data):
+        arrived = self._session.runs > self._received_at
+        if not arrived and not self._session.owns(self.rank, replies.ctypes.data):
             raise OrderError(
                 f"ffn_reply on rank {self.rank}: expected World.run() behind ffn_receive, received a reply without it.",
                 "Rows arrive in run(): receive, run, compute, reply, run. On the device use World.expert_transform.",
@@ -229,12 +232,12 @@ class Buffer:
         """An array in this rank's memory, held for the next run: itself, or a copy made now."""
         if array is None:
             return None
-        if array.size == 0 or not self._group.owns(self.rank, array.ctypes.data):
+        if array.size == 0 or not self._session.owns(self.rank, array.ctypes.data):
             block = self._simulator.allocate(self.rank, max(1, array.nbytes))
             copy = block.array(array.shape, array.dtype)
             copy[...] = array
             array = copy
-        self._group.hold([array])
+        self._session.hold([array])
         return array
 
     def _views(self, native: ReceivedStruct, bucket: int) -> Received:

@@ -18,7 +18,7 @@ Fiber = Literal["warp", "thread"]
 
 _UNITS: tuple[str, ...] = (
     "afdep/csrc/sim_abi.cpp",
-    "afdep/csrc/sim_world.cpp",
+    "afdep/csrc/sim_buffers.cpp",
     "vendor/simgpu/engine.cpp",
     "vendor/simgpu/launch.cpp",
     "vendor/simgpu/late_stores.cpp",

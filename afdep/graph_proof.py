@@ -12,12 +12,12 @@ from afdep.reference import Sent
 from afdep.timing import Load
 
 if TYPE_CHECKING:
-    from afdep.world import World
+    from afdep.buffers import Buffers
 
 _REPLAYS = 2
 
 
-def prove_replays(world: "World", rounds: Sequence[Sequence[Load]], bucket: int, seed: int) -> None:
+def prove_replays(world: "Buffers", rounds: Sequence[Sequence[Load]], bucket: int, seed: int) -> None:
     """Capture exchanges as one graph, replay it with the inputs of each round, and check what it delivered.
 
     A round changes payload, ids and weights in place, poisons memory and outputs, and replays the graph twice, one
@@ -46,7 +46,7 @@ def prove_replays(world: "World", rounds: Sequence[Sequence[Load]], bucket: int,
         proof.check(world, exchanges)
 
 
-def _on_ranks(world: "World", sent: Sequence[Sent]) -> list[Sent]:
+def _on_ranks(world: "Buffers", sent: Sequence[Sent]) -> list[Sent]:
     """The same arrays in the memory of the source ranks, where a graph reads them at each replay."""
     return [
         replace(one, **{name: world.empty(source.rank, array.shape, array.dtype) for name, array in _arrays(one)})

@@ -1,6 +1,6 @@
-"""What the ranks of one simulated group share: the simulator, the memory in use, and whether the group still lives."""
+"""What the Buffers of one exchange share: shape, agreement on calls, and whether they still live."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,13 +12,12 @@ from afdep.errors import (
     BucketMismatchError,
     DeadBufferError,
     DeviceAssertion,
-    OrderError,
     PeerRefusedError,
     ShapeError,
     TokenCountAssertion,
 )
+from afdep.session import Session
 from afdep.shapes import ExchangeShape
-from afdep.simulator import Simulator
 
 FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
 REFUSED = 3
@@ -38,23 +37,25 @@ def reported(failure: int, rank: int, token: int, lane: int, expert: int) -> Afd
 
 
 class Group:
-    """One group of simulated ranks.
+    """The Buffers of one exchange, one on every rank.
 
     Args:
-        simulator: its memory and kernels.
-        shape: of its exchanges.
+        session: what they share with other Buffers on these ranks.
+        shape: of their exchanges.
+        handle: of their native state.
     """
 
-    def __init__(self, simulator: Simulator, shape: ExchangeShape):
-        self.simulator = simulator
+    def __init__(self, session: Session, shape: ExchangeShape, handle: int):
+        self.session = session
+        self.simulator = session.simulator
         self.shape = shape
-        self._held: list[object] = []
+        self.handle = handle
+        self.open_ranks: set[int] = set()
         self._outputs: list[NDArray[Any]] = []
         self._ended_by: str | None = None
         self._begun = [0] * shape.layout.num_ranks
         self._buckets: dict[int, tuple[int, int]] = {}
-        self.runs = 0
-        self.capturing = False
+        session.join(self)
 
     def begin(self, rank: int, bucket: int) -> None:
         """A rank begins its next exchange, with the bucket that every rank passes for it.
@@ -70,44 +71,33 @@ class Group:
             raise ShapeError("bucket", expected, bucket, "All ranks pass the same sequence of buckets.")
         if min(self._begun) > number:
             del self._buckets[number]
+        self.open_ranks.add(rank)
+        self.session.occupy([self])
 
-    def run(self) -> None:
-        """Run everything enqueued to its end; see `World.run`."""
-        self.require_alive()
-        self.require_no_capture("run")
-        self.runs += 1
-        try:
-            self.simulator.run()
-            self._raise_abort()
-        except AfdepError as error:
-            self._ended_by = error.problem
-            self._poison_outputs()
-            raise
-        finally:
-            self._held.clear()
-            self._outputs.clear()
+    def settle(self) -> AfdepError | None:
+        """After a run: the failure that ended these Buffers in it, if one did."""
+        error = self._failure() if self._ended_by is None else None
+        if error is not None:
+            self.end(error)
+        self._outputs.clear()
+        return error
+
+    def end(self, error: AfdepError) -> None:
+        """These Buffers are dead: what the run was to fill holds NaN."""
+        self._ended_by = self._ended_by or error.problem
+        for output in self._outputs:
+            output.view(np.uint8)[...] = 0xFF
+        self._outputs.clear()
 
     @property
     def informed_ranks(self) -> list[int]:
         """Ranks that were told of a failure, in order."""
-        return [rank for rank in range(self.shape.layout.num_ranks) if self.simulator.abort(rank) is not None]
-
-    def hold(self, memory: Sequence[object]) -> None:
-        """Keep memory until the kernels that use it are done."""
-        self._held.extend(memory)
+        ranks = range(self.shape.layout.num_ranks)
+        return [rank for rank in ranks if self.simulator.abort(self.handle, rank) is not None]
 
     def deliver(self, output: NDArray[Any]) -> None:
         """Register what the next run fills: after a failure it holds NaN, and no result of an earlier one."""
         self._outputs.append(output)
-
-    def captured(self) -> list[object]:
-        """The memory in use by what was enqueued since the last run, given up to the caller."""
-        held, self._held = self._held, []
-        return held
-
-    def owns(self, rank: int, address: int) -> bool:
-        """Whether the address is simulated memory of the rank."""
-        return bool(self.simulator.native.sim_owner(self.simulator.handle, address) == rank)
 
     @contextmanager
     def refusing(self, rank: int) -> Iterator[None]:
@@ -115,7 +105,7 @@ class Group:
         try:
             yield
         except Exception:
-            self.simulator.native.refuse(self.simulator.handle, rank)
+            self.simulator.native.refuse(self.handle, rank)
             raise
 
     def require_alive(self) -> None:
@@ -123,25 +113,9 @@ class Group:
         if self._ended_by is not None:
             raise DeadBufferError(self._ended_by)
 
-    def require_no_capture(self, call: str) -> None:
-        """Refuse a call that makes no sense while a graph is captured.
-
-        Raises:
-            OrderError: a graph is being captured.
-        """
-        if self.capturing:
-            raise OrderError(
-                f"{call}: expected no capture under way, received {call} inside a `with world.capture()` block.",
-                "Leave the block first: what it enqueues runs when its graph is replayed.",
-            )
-
-    def _poison_outputs(self) -> None:
-        for output in self._outputs:
-            output.view(np.uint8)[...] = 0xFF
-
-    def _raise_abort(self) -> None:
-        aborts = [self.simulator.abort(rank) for rank in self.informed_ranks]
+    def _failure(self) -> AfdepError | None:
+        aborts = [self.simulator.abort(self.handle, rank) for rank in range(self.shape.layout.num_ranks)]
         first = next((abort for abort in aborts if abort is not None), None)
         if first is None:
-            return
-        raise reported(first.failure, first.rank, first.token, first.lane, first.expert)
+            return None
+        return reported(first.failure, first.rank, first.token, first.lane, first.expert)

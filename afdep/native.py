@@ -45,6 +45,7 @@ class KernelTimeStruct(ctypes.Structure):
         ("name", c_char_p),
         ("rank", c_int32),
         ("exchange", c_int32),
+        ("buffers", c_int32),
         ("start_ps", c_int64),
         ("end_ps", c_int64),
     ]
@@ -77,11 +78,12 @@ _SIGNATURES = {
     "afdep_sim_create": (
         c_void_p,
         [
-            *(POINTER(ShapeStruct), POINTER(OptionsStruct), POINTER(c_char_p), POINTER(c_double), c_int32),
+            *(c_int32, POINTER(OptionsStruct), POINTER(c_char_p), POINTER(c_double), c_int32),
             *(c_char_p, c_int32),
         ],
     ),
     "afdep_sim_destroy": (None, [c_void_p]),
+    "afdep_sim_add_buffers": (c_void_p, [c_void_p, POINTER(ShapeStruct), c_char_p, c_int32]),
     "afdep_sim_alloc": (c_void_p, [c_void_p, c_int32, c_int64]),
     "afdep_sim_free": (None, [c_void_p, c_int32, c_void_p]),
     "afdep_sim_owner": (c_int32, [c_void_p, c_void_p]),
@@ -94,6 +96,7 @@ _SIGNATURES = {
     "afdep_source_collect": (None, [c_void_p, c_int32, c_void_p]),
     "afdep_expert_transform": (None, [c_void_p, c_int32, c_void_p]),
     "afdep_refuse": (None, [c_void_p, c_int32]),
+    "afdep_sim_delay": (None, [c_void_p, c_int32, c_double]),
     "afdep_sim_begin_capture": (None, [c_void_p]),
     "afdep_sim_end_capture": (c_int32, [c_void_p]),
     "afdep_sim_replay": (None, [c_void_p, c_int32]),

@@ -15,7 +15,7 @@ from afdep.shapes import ExchangeShape
 from afdep.timing import Load
 
 if TYPE_CHECKING:
-    from afdep.world import World
+    from afdep.buffers import Buffers
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Exchange:
     collected: list[NDArray[Any]]
 
 
-def prove(world: "World", loads: Sequence[Load], bucket: int, seed: int) -> None:
+def prove(world: "Buffers", loads: Sequence[Load], bucket: int, seed: int) -> None:
     """Run the exchanges free, one behind the other, over poisoned memory, and check them.
 
     What the FFN ranks received is checked in the last exchange: each overwrites the one before.
@@ -51,7 +51,7 @@ def prove(world: "World", loads: Sequence[Load], bucket: int, seed: int) -> None
     check(world, exchanges)
 
 
-def check(world: "World", exchanges: Sequence[Exchange]) -> None:
+def check(world: "Buffers", exchanges: Sequence[Exchange]) -> None:
     """Check what every exchange delivered, and what the FFN ranks received in the last one.
 
     Raises:
@@ -67,7 +67,7 @@ def check(world: "World", exchanges: Sequence[Exchange]) -> None:
             raise
 
 
-def draw(world: "World", load: Load, seed: int) -> list[Sent]:
+def draw(world: "Buffers", load: Load, seed: int) -> list[Sent]:
     """Payload, routes and weights of each source."""
     generator = np.random.default_rng(seed)
     return [
@@ -82,7 +82,7 @@ def expected(shape: ExchangeShape, sent: Sequence[Sent]) -> list[reference.Array
     return reference.exchange(values, num_ffn_ranks=shape.layout.ffn_ranks, num_experts=shape.num_experts)
 
 
-def enqueue(world: "World", sent: list[Sent], bucket: int) -> Exchange:
+def enqueue(world: "Buffers", sent: list[Sent], bucket: int) -> Exchange:
     """Enqueue an exchange, through the expert-dependent transform."""
     for source, one in zip(world.sources, sent, strict=True):
         x = one.x if one.scales is None else (one.x, one.scales)
@@ -100,13 +100,13 @@ def _sent(shape: ExchangeShape, ids: NDArray[Any], seed: int, weights: NDArray[n
     return Sent(x, ids, weights, scales)
 
 
-def _check_collected(world: "World", exchange: Exchange) -> None:
+def _check_collected(world: "Buffers", exchange: Exchange) -> None:
     results = expected(world.shape, exchange.sent)
     for rank, found, wanted in zip(world.layout.attention_rank_ids, exchange.collected, results, strict=True):
         checks.check_collected(found, wanted, rank=rank)
 
 
-def _check_received(world: "World", exchange: Exchange) -> None:
+def _check_received(world: "Buffers", exchange: Exchange) -> None:
     for rank, rows in zip(world.layout.ffn_rank_ids, exchange.received, strict=True):
         checks.check_received(
             rows,

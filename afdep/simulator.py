@@ -32,7 +32,8 @@ class KernelTime:
     Args:
         rank: the rank it ran on.
         name: "dispatch", "copy_epilogue", "combine" or "reduce_epilogue".
-        exchange: which of the rank's exchanges it belonged to, from 1.
+        exchange: which of its Buffer's exchanges it belonged to, from 1.
+        buffers: which set of Buffers that one was of, in the order they were made, from 0.
         start_us: its CTAs were placed, in simulated us.
         end_us: its last CTA was gone and its writes were flushed.
     """
@@ -40,6 +41,7 @@ class KernelTime:
     rank: int
     name: str
     exchange: int
+    buffers: int
     start_us: float
     end_us: float
 
@@ -109,38 +111,44 @@ def view(owner: object, address: int, shape: tuple[int, ...], dtype: DTypeLike) 
 
 
 class Simulator:
-    """The native world of one group."""
+    """The native world: simulated ranks, their memory and their clock."""
 
-    def __init__(
-        self,
-        native: NativeLibrary,
-        shape: ShapeStruct,
-        options: OptionsStruct,
-        constants: Mapping[str, float],
-    ):
+    def __init__(self, native: NativeLibrary, num_ranks: int, options: OptionsStruct, constants: Mapping[str, float]):
         self.native = native
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         names = (ctypes.c_char_p * len(constants))(*(name.encode() for name in constants))
         values = (ctypes.c_double * len(constants))(*constants.values())
-        self.handle = native.sim_create(
-            byref(shape), byref(options), names, values, len(constants), error, _ERROR_BYTES
-        )
+        self.handle = native.sim_create(num_ranks, byref(options), names, values, len(constants), error, _ERROR_BYTES)
         if not self.handle:
             reason = error.value.decode()
             if "bad_alloc" in reason:
-                raise OutOfMemoryError("the window and the received rows of every rank")
-            if "constant" in reason:
-                raise BuildError(f"native world: {reason}.", "The machine file and the library are of different trees.")
-            raise ShapeError("shape", "an exchange the machine carries", reason, "Choose a smaller record or layout.")
+                raise OutOfMemoryError(f"the address space of {num_ranks} ranks")
+            raise BuildError(f"native world: {reason}.", "The machine file and the library are of different trees.")
         weakref.finalize(self, native.sim_destroy, self.handle)
+
+    def add_buffers(self, shape: ShapeStruct) -> int:
+        """A Buffer on every rank, for as long as the simulator lives; its native handle.
+
+        Raises:
+            OutOfMemoryError: no room for a window or for what is received.
+            ShapeError: records that the machine does not carry, or other ranks than there are.
+        """
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        handle = self.native.sim_add_buffers(self.handle, byref(shape), error, _ERROR_BYTES)
+        if handle:
+            return int(handle)
+        reason = error.value.decode()
+        if "bad_alloc" in reason:
+            raise OutOfMemoryError("the window and the received rows of every rank")
+        raise ShapeError("shape", "an exchange the machine carries", reason, "Choose a smaller record or layout.")
 
     def allocate(self, rank: int, num_bytes: int) -> Allocation:
         """Zeroed memory of a rank."""
         return Allocation(self, rank, num_bytes)
 
-    def receive(self, rank: int, bucket: int) -> ReceivedStruct:
+    def receive(self, buffers: int, rank: int, bucket: int) -> ReceivedStruct:
         received = ReceivedStruct()
-        self.native.ffn_receive(self.handle, rank, bucket, byref(received))
+        self.native.ffn_receive(buffers, rank, bucket, byref(received))
         return received
 
     def run(self) -> None:
@@ -175,14 +183,14 @@ class Simulator:
         ]
         return sorted(found, key=lambda wait: (wait.rank, wait.cta, wait.warp))
 
-    def abort(self, rank: int) -> Abort | None:
-        """What told a rank to give up, if anything did."""
+    def abort(self, buffers: int, rank: int) -> Abort | None:
+        """What told a rank to give up on the exchanges of some Buffers, if anything did."""
         record = ErrorRecordStruct()
-        word = self.native.sim_abort(self.handle, rank, byref(record))
+        word = self.native.sim_abort(buffers, rank, byref(record))
         if word == 0:
             return None
         origin = (word & 0xFFFFFFFF) - 1
-        self.native.sim_abort(self.handle, origin, byref(record))
+        self.native.sim_abort(buffers, origin, byref(record))
         return Abort(word >> 32, origin, record.token, record.lane, record.expert)
 
     def take_trace(self) -> list[KernelTime]:
@@ -192,5 +200,6 @@ class Simulator:
         self.native.sim_trace(self.handle, times, count)
         self.native.sim_clear_trace(self.handle)
         return [
-            KernelTime(t.rank, t.name.decode(), t.exchange, t.start_ps / 1e6, t.end_ps / 1e6) for t in times[:count]
+            KernelTime(t.rank, t.name.decode(), t.exchange, t.buffers, t.start_ps / 1e6, t.end_ps / 1e6)
+            for t in times[:count]
         ]

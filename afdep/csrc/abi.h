@@ -36,7 +36,7 @@ typedef struct {
 
 typedef struct {
   const char* name;
-  int32_t rank, exchange;
+  int32_t rank, exchange, buffers;
   int64_t start_ps, end_ps;
 } afdep_kernel_time;
 
@@ -51,7 +51,10 @@ typedef struct {
   int64_t expert;
 } afdep_error_record;
 
+/* Simulated ranks: their memory, SMs, links and clock. */
 typedef struct afdep_world afdep_world;
+/* One Buffer on every rank of a world, each with a window and a stream of its own; they live as long as the world. */
+typedef struct afdep_buffers afdep_buffers;
 
 /* {"digest": ..., "target": "sim", "fiber": "warp"} */
 const char* afdep_build_info(void);
@@ -59,9 +62,10 @@ const char* afdep_build_info(void);
 int64_t afdep_inbox_bytes(const afdep_shape* shape);
 
 /* Null on failure, with the reason in error[0, error_bytes). */
-afdep_world* afdep_sim_create(const afdep_shape* shape, const afdep_sim_options* options, const char* const* constant_names,
+afdep_world* afdep_sim_create(int32_t num_ranks, const afdep_sim_options* options, const char* const* constant_names,
                               const double* constant_values, int32_t num_constants, char* error, int32_t error_bytes);
 void afdep_sim_destroy(afdep_world* world);
+afdep_buffers* afdep_sim_add_buffers(afdep_world* world, const afdep_shape* shape, char* error, int32_t error_bytes);
 /* Device memory of a rank, zeroed and directly addressable; null when there is none left. */
 void* afdep_sim_alloc(afdep_world* world, int32_t rank, int64_t bytes);
 void afdep_sim_free(afdep_world* world, int32_t rank, void* memory);
@@ -70,15 +74,17 @@ int32_t afdep_sim_owner(afdep_world* world, const void* memory);
 
 /* Each enqueues its kernels on the rank's stream. ids: [num_tokens, top_k] of id_bytes each. num_tokens_word: null, or a word of
    the rank's memory that says how many of the num_tokens count; read by dispatch and collect as they run. */
-void afdep_source_dispatch(afdep_world* world, int32_t rank, const void* x, const void* scales, const void* ids, int32_t id_bytes,
+void afdep_source_dispatch(afdep_buffers* buffers, int32_t rank, const void* x, const void* scales, const void* ids, int32_t id_bytes,
                            const float* weights, int32_t num_tokens, const int32_t* num_tokens_word, int32_t bucket);
-void afdep_ffn_receive(afdep_world* world, int32_t rank, int32_t bucket, afdep_received* received);
-void afdep_ffn_reply(afdep_world* world, int32_t rank, const void* out);
-void afdep_source_collect(afdep_world* world, int32_t rank, void* y);
+void afdep_ffn_receive(afdep_buffers* buffers, int32_t rank, int32_t bucket, afdep_received* received);
+void afdep_ffn_reply(afdep_buffers* buffers, int32_t rank, const void* out);
+void afdep_source_collect(afdep_buffers* buffers, int32_t rank, void* y);
 /* out[row] = rows[row] (times its scales) * the factor of its expert, see expert_transform.cuh. */
-void afdep_expert_transform(afdep_world* world, int32_t rank, void* out);
+void afdep_expert_transform(afdep_buffers* buffers, int32_t rank, void* out);
 /* Ranks that will not take part say so: peers' waits end and their hosts learn it. */
-void afdep_refuse(afdep_world* world, int32_t rank);
+void afdep_refuse(afdep_buffers* buffers, int32_t rank);
+/* What the rank's stream holds next begins so much later. */
+void afdep_sim_delay(afdep_buffers* buffers, int32_t rank, double ns);
 
 /* Between the two, kernels are recorded instead of enqueued; the second returns the graph's number for replays. */
 void afdep_sim_begin_capture(afdep_world* world);
@@ -91,9 +97,9 @@ int32_t afdep_sim_run(afdep_world* world);
 const char* afdep_sim_fault(afdep_world* world);
 int32_t afdep_sim_blocked(afdep_world* world, afdep_blocked_wait* waits, int32_t max_waits);
 /* The rank's abort word (0: none), and, when it holds one, its own error record. */
-uint64_t afdep_sim_abort(afdep_world* world, int32_t rank, afdep_error_record* record);
+uint64_t afdep_sim_abort(afdep_buffers* buffers, int32_t rank, afdep_error_record* record);
 /* Fills what an exchange of `bucket` writes on the rank: inbox and expanded rows. */
-void afdep_sim_poison(afdep_world* world, int32_t rank, int32_t bucket, int32_t byte);
+void afdep_sim_poison(afdep_buffers* buffers, int32_t rank, int32_t bucket, int32_t byte);
 int32_t afdep_sim_trace(afdep_world* world, afdep_kernel_time* times, int32_t max_times);
 void afdep_sim_clear_trace(afdep_world* world);
 

@@ -65,7 +65,7 @@ PLANTS = (
         "PDL",
         "afdep",
         (
-            ("afdep/csrc/sim_world.cpp", "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
+            ("afdep/csrc/sim_buffers.cpp", "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
             (
                 COPY_EPILOGUE,
                 "  prim::wait_for_predecessor();",
@@ -80,7 +80,7 @@ PLANTS = (
         "boundary",
         "afdep",
         (
-            ("afdep/csrc/sim_world.cpp", "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
+            ("afdep/csrc/sim_buffers.cpp", "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
             (
                 REDUCE_EPILOGUE,
                 "  prim::wait_for_predecessor();",

@@ -13,7 +13,6 @@ Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
       memory_(num_ranks),
       gpus_(static_cast<std::size_t>(num_ranks), Gpu(machine)),
       watches_(kWatchBuckets, nullptr),
-      abort_words_(static_cast<std::size_t>(num_ranks), nullptr),
       waiting_(static_cast<std::size_t>(num_ranks)) {
   machine.require_complete();
 }

@@ -64,8 +64,8 @@ class Engine {
   std::vector<BlockedWait> blocked() const;
   // Drops every unfinished kernel and pending event; streams are empty afterwards.
   void abandon();
-  // A write to `word` wakes every wait of `rank`, so that waits can give up.
-  void watch_abort(int rank, const void* word) { abort_words_[static_cast<std::size_t>(rank)] = word; }
+  // A write to `word` wakes every wait of `rank`, so that waits can give up. A rank may have several such words.
+  void watch_abort(int rank, const void* word) { abort_words_.emplace_back(rank, word); }
   const std::string& fault() const { return fault_; }
   std::vector<KernelTime>& trace() { return trace_; }
 
@@ -132,7 +132,7 @@ class Engine {
   EventHeap heap_;
   ActionPool actions_;
   std::vector<Watch*> watches_;
-  std::vector<const void*> abort_words_;
+  std::vector<std::pair<int, const void*>> abort_words_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Kernel*> free_kernels_;

@@ -26,6 +26,7 @@ struct Launch {
   bool programmatic = false;  // may start when the predecessor's CTAs have triggered
   bool waits_first = false;   // touches nothing but shared memory before griddepcontrol.wait
   int tag = 0;                // the exchange it belongs to, for the trace
+  int group = 0;              // and whose exchanges these are
   std::function<void()> body;
   double busy_ns = 0;          // above zero: an opaque kernel, whose CTAs hold their slots for so long and run no body
   std::function<void()> host;  // a host actor instead of CTAs: called when all before it in its stream is complete, for busy_ns
@@ -72,7 +73,7 @@ struct Cta {
 };
 
 struct KernelTime {
-  int rank, tag;
+  int rank, tag, group;
   const char* name;
   Time start, end;
 };

@@ -211,7 +211,7 @@ void Engine::complete(Kernel* kernel) {
   kernel->drained = true;
   if (!kernel->previous_complete) return;  // a stream completes in order; the predecessor's completion comes back here
   kernel->completed_at = now_;
-  trace_.push_back({kernel->stream->rank, kernel->launch.tag, kernel->launch.name, kernel->placed_at, now_});
+  trace_.push_back({kernel->stream->rank, kernel->launch.tag, kernel->launch.group, kernel->launch.name, kernel->placed_at, now_});
   Stream* stream = kernel->stream;
   stream->head = kernel->following;
   if (stream->head == nullptr) stream->tail = nullptr;

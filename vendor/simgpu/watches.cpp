@@ -45,8 +45,8 @@ void Engine::wake_aborted(int rank, Time landed) {
 }
 
 void Engine::notify(const void* word, Time landed) {
-  for (std::size_t r = 0; r < abort_words_.size(); ++r)
-    if (abort_words_[r] == word) wake_aborted(static_cast<int>(r), landed);
+  for (const auto& [rank, abort_word] : abort_words_)
+    if (abort_word == word) wake_aborted(rank, landed);
   Watch*& head = watches_[bucket(word)];
   for (Watch** link = &head; *link != nullptr;) {
     Watch* watch = *link;
@@ -89,8 +89,8 @@ std::vector<BlockedWait> Engine::blocked() const {
                        w->wait.name != nullptr ? w->wait.name : "mbarrier", w->wait.expected, seen});
     }
   for (const auto& stream : streams_)
-    for (const Kernel* kernel = stream->head; kernel != nullptr && kernel->placed && waits.empty(); kernel = kernel->following)
-      waits.push_back(unfinished(*kernel));
+    for (const Kernel* kernel = stream->head; kernel != nullptr && kernel->placed; kernel = kernel->following)
+      if (waits.empty() || kernel->started == 0) waits.push_back(unfinished(*kernel));
   return waits;
 }
 

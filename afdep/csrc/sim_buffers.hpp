@@ -1,4 +1,5 @@
-// A group of simulated ranks: one engine, one window and one stream a rank, and the four kernels of each exchange.
+// One Buffer on every simulated rank: its window, its stream, and the four kernels of each exchange. Several sets of Buffers may
+// share an engine, and with it SMs, links and the clock; nothing else.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,18 +10,17 @@
 
 namespace afdep {
 
-class SimWorld {
+class SimBuffers {
  public:
-  // Throws std::invalid_argument when the shape does not fit the machine.
-  SimWorld(const afdep_shape& shape, const afdep_sim_options& options, const simgpu::Machine& machine);
-
-  simgpu::Engine& engine() { return *engine_; }
-  const Shapes& shapes() const { return shapes_; }
+  // `number` of the set, for the trace. Throws std::invalid_argument when the shape does not fit the engine's ranks or machine.
+  SimBuffers(simgpu::Engine& engine, const afdep_shape& shape, int number);
 
   void dispatch(int rank, const SourceInput& input, int bucket);
   void combine(int rank, const void* replies, void* y);
   void transform(int rank, void* out);
   void refuse(int rank);
+  // What the rank's stream holds next begins so much later.
+  void delay(int rank, double ns);
   afdep_received received(int rank);
   void poison(int rank, int bucket, int byte);
   std::uint64_t abort_word(int rank, afdep_error_record* record);
@@ -33,12 +33,14 @@ class SimWorld {
     int index = 0;                 // exchanges dispatched
   };
   void allocate(int rank);
+  simgpu::Launch make_launch(int rank, const char* name) const;
   template <class Args>
   void launch(int rank, const char* name, const LaunchShape& shape, bool main_kernel, void (*kernel)(const Args&), const Args& args);
 
+  simgpu::Engine& engine_;
   Shapes shapes_;
   afdep_shape shape_;
-  std::unique_ptr<simgpu::Engine> engine_;
+  int number_;
   std::vector<Rank> ranks_;
 };
 

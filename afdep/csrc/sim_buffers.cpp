@@ -1,4 +1,4 @@
-#include "sim_world.hpp"
+#include "sim_buffers.hpp"
 
 #include <cstring>
 
@@ -6,44 +6,51 @@
 
 namespace afdep {
 
-SimWorld::SimWorld(const afdep_shape& shape, const afdep_sim_options& options, const simgpu::Machine& machine)
-    : shapes_(shape, static_cast<int>(machine.sm_count), static_cast<int>(machine.shared_bytes_per_cta)),
+SimBuffers::SimBuffers(simgpu::Engine& engine, const afdep_shape& shape, int number)
+    : engine_(engine),
+      shapes_(shape, static_cast<int>(engine.machine().sm_count), static_cast<int>(engine.machine().shared_bytes_per_cta)),
       shape_(shape),
-      engine_(std::make_unique<simgpu::Engine>(shape.attention_ranks + shape.ffn_ranks, machine,
-                                               simgpu::Options{options.payload != 0, options.hunt != 0, options.seed})),
-      ranks_(static_cast<std::size_t>(shapes_.num_ranks())) {
-  check_fit(shape, shapes_, static_cast<int>(machine.sm_count));
+      number_(number),
+      ranks_(static_cast<std::size_t>(engine.num_ranks())) {
+  if (shapes_.num_ranks() != engine.num_ranks())
+    throw std::invalid_argument(std::to_string(shapes_.num_ranks()) + " ranks, the world has " + std::to_string(engine.num_ranks()));
+  check_fit(shape, shapes_, static_cast<int>(engine.machine().sm_count));
   for (int rank = 0; rank < shapes_.num_ranks(); ++rank) allocate(rank);
 }
 
-void SimWorld::allocate(int rank) {
+void SimBuffers::allocate(int rank) {
   Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  simgpu::Memory& memory = engine_->memory();
+  simgpu::Memory& memory = engine_.memory();
   const auto take = [&](std::int64_t bytes) { return memory.allocate(rank, static_cast<std::size_t>(bytes)); };
-  r.stream = engine_->make_stream(rank);
+  r.stream = engine_.make_stream(rank);
   r.window = take(shapes_.window_bytes());
-  engine_->watch_abort(rank, r.window + elastic::WorkspaceLayout::kAbort);
+  engine_.watch_abort(rank, r.window + elastic::WorkspaceLayout::kAbort);
   fill_exchange(r.exchange, shape_, shapes_, rank, take);
   for (Rank& other : ranks_) other.exchange.windows[rank] = r.window;
 }
 
-template <class Args>
-void SimWorld::launch(int rank, const char* name, const LaunchShape& shape, bool main_kernel, void (*kernel)(const Args&), const Args& args) {
-  Rank& r = ranks_[static_cast<std::size_t>(rank)];
+simgpu::Launch SimBuffers::make_launch(int rank, const char* name) const {
   simgpu::Launch launch;
   launch.name = name;
+  launch.tag = ranks_[static_cast<std::size_t>(rank)].index;
+  launch.group = number_;
+  return launch;
+}
+
+template <class Args>
+void SimBuffers::launch(int rank, const char* name, const LaunchShape& shape, bool main_kernel, void (*kernel)(const Args&), const Args& args) {
+  simgpu::Launch launch = make_launch(rank, name);
   launch.grid = shape.grid;
   launch.threads = shape.threads;
   launch.shared_bytes = shape.shared_bytes;
   launch.cooperative = main_kernel;
   launch.programmatic = !main_kernel;
   launch.waits_first = !main_kernel;
-  launch.tag = r.index;
   launch.body = [kernel, args] { kernel(args); };
-  engine_->enqueue(r.stream, std::move(launch));
+  engine_.enqueue(ranks_[static_cast<std::size_t>(rank)].stream, std::move(launch));
 }
 
-void SimWorld::dispatch(int rank, const SourceInput& input, int bucket) {
+void SimBuffers::dispatch(int rank, const SourceInput& input, int bucket) {
   Rank& r = ranks_[static_cast<std::size_t>(rank)];
   ++r.index;
   set_dispatch(r.exchange, input, bucket);
@@ -51,31 +58,38 @@ void SimWorld::dispatch(int rank, const SourceInput& input, int bucket) {
   launch(rank, "copy_epilogue", shapes_.copy_launch(), false, &elastic::copy_epilogue, r.exchange);
 }
 
-void SimWorld::combine(int rank, const void* replies, void* y) {
+void SimBuffers::combine(int rank, const void* replies, void* y) {
   elastic::Exchange& e = ranks_[static_cast<std::size_t>(rank)].exchange;
   set_combine(e, replies, y);
   launch(rank, "combine", shapes_.combine_launch(), true, combine_kernel(shapes_.directed(), e), e);
   launch(rank, "reduce_epilogue", shapes_.reduce_launch(), false, reduce_kernel(e), e);
 }
 
-void SimWorld::transform(int rank, void* out) {
+void SimBuffers::transform(int rank, void* out) {
   const ExpertTransform args{ranks_[static_cast<std::size_t>(rank)].exchange, static_cast<char*>(out), shape_.dtype};
-  const LaunchShape shape{std::min(8, static_cast<int>(engine_->machine().sm_count)), 128, 0};
+  const LaunchShape shape{std::min(8, static_cast<int>(engine_.machine().sm_count)), 128, 0};
   launch(rank, "expert_transform", shape, true, &expert_transform, args);
 }
 
-void SimWorld::refuse(int rank) {
+void SimBuffers::refuse(int rank) {
   launch(rank, "refuse", LaunchShape{1, 32, 0}, true, &refuse_exchange, ranks_[static_cast<std::size_t>(rank)].exchange);
 }
 
-afdep_received SimWorld::received(int rank) { return received_memory(ranks_[static_cast<std::size_t>(rank)].exchange, shapes_); }
+void SimBuffers::delay(int rank, double ns) {
+  simgpu::Launch launch = make_launch(rank, "delay");
+  launch.host = [] {};
+  launch.busy_ns = ns;
+  engine_.enqueue(ranks_[static_cast<std::size_t>(rank)].stream, std::move(launch));
+}
 
-void SimWorld::poison(int rank, int bucket, int byte) {
+afdep_received SimBuffers::received(int rank) { return received_memory(ranks_[static_cast<std::size_t>(rank)].exchange, shapes_); }
+
+void SimBuffers::poison(int rank, int bucket, int byte) {
   const auto fill = [byte](char* memory, std::int64_t bytes) { std::memset(memory, byte, static_cast<std::size_t>(bytes)); };
   poison_exchange(ranks_[static_cast<std::size_t>(rank)].exchange, shapes_, shape_.capacity, bucket, fill);
 }
 
-std::uint64_t SimWorld::abort_word(int rank, afdep_error_record* record) {
+std::uint64_t SimBuffers::abort_word(int rank, afdep_error_record* record) {
   const char* window = ranks_[static_cast<std::size_t>(rank)].window;
   elastic::ErrorRecord error;
   std::memcpy(&error, window + elastic::WorkspaceLayout::kError, sizeof(error));

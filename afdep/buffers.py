@@ -1,0 +1,231 @@
+"""One Buffer on every rank of a World: what a World is, and what `World.add_buffers` makes beside it."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from afdep import controls, proof
+from afdep.arms import Arm
+from afdep.buffer import Buffer
+from afdep.dtypes import DISPATCH_DTYPES
+from afdep.errors import OrderError, ShapeError
+from afdep.graph import Graph, capturing
+from afdep.group import Group
+from afdep.native import ShapeStruct, byref
+from afdep.reference import BF16
+from afdep.session import Session
+from afdep.shapes import ExchangeShape
+from afdep.timing import Load
+
+_PROTOCOLS = {"m2n": 0, "afdep": 1}
+_DTYPES = {name: code for code, name in enumerate(DISPATCH_DTYPES)}
+_POISON = 0xFF
+
+
+class Buffers:
+    """A Buffer on every simulated rank, all of one shape. Each has a window and an ordered stream of its own.
+
+    Args:
+        session: the simulated ranks.
+        shape: of the exchanges.
+        arm: their protocol and its switches.
+
+    Raises:
+        ShapeError, OutOfMemoryError: what the protocol, the machine or its memory does not carry.
+    """
+
+    def __init__(self, session: Session, shape: ExchangeShape, arm: Arm):
+        shape.check_protocol(arm.protocol)
+        self.layout = shape.layout
+        self.shape = shape
+        self.arm = arm
+        self.simulator = session.simulator
+        self._session = session
+        self._native = session.simulator.native
+        self._handle = self.simulator.add_buffers(self._native_shape())
+        self._group = Group(session, shape, self._handle)
+        self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What runs, as the loaded library reports it: digest, target, fiber, protocol and switches."""
+        info = self._native.build_info
+        shape = self._native_shape()
+        protocol = {code: name for name, code in _PROTOCOLS.items()}[shape.protocol]
+        return {
+            "digest": info.digest,
+            "target": info.target,
+            "fiber": info.fiber,
+            "protocol": protocol,
+            "switches": dict(controls.from_bits(shape.switches)),
+        }
+
+    @property
+    def registered_bytes(self) -> int:
+        """Registered transport memory of a rank, without the workspace."""
+        return int(self._native.inbox_bytes(byref(self._native_shape())))
+
+    def buffer(self, rank: int) -> Buffer:
+        """The Buffer of a rank.
+
+        Raises:
+            ShapeError: no such rank.
+        """
+        self._check_rank(rank)
+        return self._buffers[rank]
+
+    @property
+    def ffns(self) -> list[Buffer]:
+        """The FFN ranks' Buffers."""
+        return [self._buffers[rank] for rank in self.layout.ffn_rank_ids]
+
+    @property
+    def sources(self) -> list[Buffer]:
+        """The Attention ranks' Buffers, by source index."""
+        return [self._buffers[rank] for rank in self.layout.attention_rank_ids]
+
+    def run(self) -> None:
+        """Run everything enqueued to its end, on all Buffers of the World.
+
+        Buffers of one set live and die together; a set that fails leaves the others alive, and its error is raised when
+        all that was enqueued has run. After a deadlock or a memory fault every set is dead.
+
+        Raises:
+            DeviceAssertion: a route that names no expert, or one expert twice; every rank has been told.
+            PeerRefusedError: a rank refused its call.
+            DeadlockError: a wait that nothing can end, with every such wait.
+            MemoryFaultError: a kernel left its memory.
+            DeadBufferError: these Buffers failed before.
+        """
+        self._group.require_alive()
+        self._session.run()
+
+    def empty(self, rank: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """A zeroed array in a rank's memory, read and written in place by what is enqueued and by graphs.
+
+        Raises:
+            ShapeError: no such rank.
+        """
+        self._check_rank(rank)
+        block = self.simulator.allocate(rank, max(1, int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize))
+        return block.array(shape, dtype)
+
+    def capture(self) -> AbstractContextManager[Graph]:
+        """Record the calls of a `with` block instead of enqueueing them: whole exchanges, of every rank and Buffer.
+
+        Returns:
+            A context that gives the graph, to be replayed once the block has ended.
+
+        Raises:
+            OrderError: on entering inside another capture, or where an exchange is open as the block begins or ends:
+                replays of half an exchange would break the order that the protocol rests on.
+        """
+        self._group.require_alive()
+        return capturing(self._session)
+
+    @property
+    def informed_ranks(self) -> list[int]:
+        """Ranks that were told of a failure, in order."""
+        return self._group.informed_ranks
+
+    def delay(self, rank: int, delay_us: float) -> None:
+        """Enqueue a pause: what comes next on the rank's Buffer begins so much later.
+
+        Args:
+            rank: the late one.
+            delay_us: in simulated us, at least 0.
+
+        Raises:
+            ShapeError: no such rank, or a negative pause.
+        """
+        self._check_rank(rank)
+        if not delay_us >= 0:
+            raise ShapeError("delay_us", "0 or more", delay_us, "A pause ends after it began.")
+        self._native.sim_delay(self._handle, rank, delay_us * 1e3)
+
+    def expert_transform(self, rank: int) -> NDArray[Any]:
+        """Enqueue the exact FFN stand-in on an FFN rank: row * `reference.expert_scale` of its expert.
+
+        FP8 rows count as `fp8.decode` of them.
+
+        Returns:
+            BF16 [rows, H], to be passed to `ffn_reply` at once.
+        """
+        received = self._buffers[rank].pending
+        if received is None:
+            raise OrderError(
+                f"expert_transform on rank {rank}: expected ffn_receive before it, received none.",
+                "Enqueue ffn_receive, expert_transform and ffn_reply in this order.",
+            )
+        shape = (len(received.x), self.shape.hidden)
+        block = self.simulator.allocate(rank, max(1, shape[0] * shape[1] * 2))
+        self._native.expert_transform(self._handle, rank, block.address)
+        return block.array(shape, BF16)
+
+    def prove(
+        self, tokens: Sequence[int], topk_idx: Sequence[NDArray[Any]], bucket: int, seed: int, exchanges: int = 1
+    ) -> None:
+        """Exchange fresh payload and compare every byte with the reference.
+
+        The exchanges run free, one behind the other, over poisoned memory and through an expert-dependent transform.
+
+        Args:
+            tokens: of each source.
+            topk_idx: [T, K] of each source; rows past its tokens are ignored.
+            bucket: of every exchange.
+            seed: of the payload.
+            exchanges: how many.
+
+        Raises:
+            MismatchError: the first difference.
+        """
+        load = Load([ids[:count] for ids, count in zip(topk_idx, tokens, strict=True)])
+        self.prove_loads([load] * exchanges, bucket, seed)
+
+    def prove_loads(self, loads: Sequence[Load], bucket: int, seed: int) -> None:
+        """`prove`, with routes of its own for each exchange.
+
+        Raises:
+            MismatchError: the first difference.
+        """
+        self._session.require_no_capture("prove")
+        if not loads:
+            raise ShapeError("exchanges", "1 or more", 0, "A proof of no exchange proves nothing.")
+        self._session.set_payload(True)
+        try:
+            proof.prove(self, loads, bucket, seed)
+        finally:
+            self._session.set_payload(self._session.moves_payload)
+
+    def poison(self, bucket: int) -> None:
+        """Fill what an exchange of that bucket writes, on every rank, with bytes of ones.
+
+        Raises:
+            CapacityError, ShapeError: no bucket of this group.
+        """
+        self.shape.check_bucket(0, bucket)
+        for rank in range(self.layout.num_ranks):
+            self._native.sim_poison(self._handle, rank, bucket, _POISON)
+
+    def _check_rank(self, rank: int) -> None:
+        if not 0 <= rank < self.layout.num_ranks:
+            raise ShapeError("rank", f"0..{self.layout.num_ranks - 1}", rank, f"{self.layout} has no other ranks.")
+
+    def _native_shape(self) -> ShapeStruct:
+        shape = self.shape
+        return ShapeStruct(
+            self.layout.attention_ranks,
+            self.layout.ffn_ranks,
+            shape.hidden,
+            shape.num_experts,
+            shape.top_k,
+            shape.capacity,
+            _DTYPES[shape.dispatch_dtype],
+            shape.transport_sms,
+            _PROTOCOLS[self.arm.protocol],
+            controls.bits(self.arm),
+            shape.expert_alignment,
+        )
