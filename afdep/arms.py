@@ -4,6 +4,7 @@ The grammar is `NAME` or `NAME[CONTROL=V,CONTROL=V]`, where NAME is a row of PRE
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,6 +84,16 @@ class Arm:
         changed = [(name, value) for name, value in overrides if value != meant.get(name, defaults[name])]
         suffix = f"[{','.join(f'{name}={value}' for name, value in changed)}]" if changed else ""
         return cls(base + suffix, preset.protocol, controls.canonical((meant | dict(changed)).items()))
+
+    @classmethod
+    def of_environ(cls, environ: Mapping[str, str]) -> "Arm":
+        """`afdep` with the controls that a process environment sets.
+
+        Raises:
+            ControlError: an unknown AFDEP_ variable, or a value other than "0" or "1".
+        """
+        switches = controls.from_environ(environ)
+        return cls.parse(f"afdep[{','.join(f'{name}={value}' for name, value in switches)}]" if switches else "afdep")
 
     def __str__(self) -> str:
         return self.name

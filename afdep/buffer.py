@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import inputs
+from afdep import calls, inputs
 from afdep.errors import OrderError, ShapeError
 from afdep.group import Group
+from afdep.layout import Role
 from afdep.native import ReceivedStruct
 from afdep.reference import BF16
 from afdep.simulator import view
@@ -214,19 +215,10 @@ class Buffer:
         if len(replies) < rows:
             raise ShapeError("out", f"{rows} rows or more", len(replies), "Reply with a row for each received row.")
 
-    def _require(self, role: str, in_order: bool, call: str, other: str) -> None:
+    def _require(self, role: Role, in_order: bool, call: str, other: str) -> None:
         self._group.require_alive()
-        if self.role != role:
-            layout = self._shape.layout
-            raise OrderError(
-                f"{call}: expected an {role} rank, received rank {self.rank}, which is {self.role}.",
-                f"FFN ranks of {layout} are {list(layout.ffn_rank_ids)}, the rest are Attention.",
-            )
-        if not in_order:
-            raise OrderError(
-                f"{call} on rank {self.rank}: expected {other} before it, received {call} without it.",
-                "An exchange is source_dispatch and source_collect, or ffn_receive and ffn_reply, in turn.",
-            )
+        calls.require_role(self._shape.layout, self.rank, role, call)
+        calls.require_order(self.rank, in_order, call, other)
 
     def _on_device(self, array: Array | None) -> Array | None:
         """An array in this rank's memory, held for the next run: itself, or a copy made now."""

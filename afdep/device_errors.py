@@ -103,6 +103,6 @@ class CaptureError(AfdepError, RuntimeError):
     """
 
     def __init__(self, call: str, next_step: str):
-        super().__init__(f"{call}: expected no graph capture on the current stream, received a call inside one.", next_step)
+        super().__init__(f"{call}: expected no graph capture on the current stream, received one.", next_step)
         self.args = (call, next_step)
         self.call = call

@@ -74,6 +74,9 @@ afdep_cuda_rank* afdep_cuda_create(const afdep_shape* shape, int32_t rank, void*
 int32_t afdep_cuda_destroy(afdep_cuda_rank* rank) {
   return attempt([&] { delete rank; });
 }
+int32_t afdep_cuda_set_timeout(afdep_cuda_rank* rank, uint64_t timeout_ns) {
+  return attempt([&] { rank->rank.set_timeout(timeout_ns); });
+}
 
 int32_t afdep_cuda_source_dispatch(afdep_cuda_rank* rank, void* stream, const void* x, const void* scales, const void* ids,
                                    int32_t id_bytes, const float* weights, int32_t num_tokens, const int32_t* num_tokens_word,

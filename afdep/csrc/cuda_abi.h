@@ -35,6 +35,8 @@ int32_t afdep_cuda_ipc_free(void* memory);
 afdep_cuda_rank* afdep_cuda_create(const afdep_shape* shape, int32_t rank, void* const* windows, uint64_t timeout_ns);
 /* The device must have finished with the rank. */
 int32_t afdep_cuda_destroy(afdep_cuda_rank* rank);
+/* Of each wait of the calls that follow. */
+int32_t afdep_cuda_set_timeout(afdep_cuda_rank* rank, uint64_t timeout_ns);
 
 /* num_tokens_word: null, or a word of the device that says how many of the num_tokens count; read by dispatch and collect. */
 int32_t afdep_cuda_source_dispatch(afdep_cuda_rank* rank, void* stream, const void* x, const void* scales, const void* ids,

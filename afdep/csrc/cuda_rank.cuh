@@ -45,6 +45,7 @@ class CudaRank {
     check_cuda(cudaDeviceSynchronize(), "own memory");
   }
 
+  void set_timeout(std::uint64_t timeout_ns) { exchange_.timeout_ns = timeout_ns; }
   void dispatch(cudaStream_t stream, const SourceInput& input, int bucket) {
     set_dispatch(exchange_, input, bucket);
     launch_main(stream, dispatch_, shapes_.dispatch_launch(), exchange_);

@@ -1,26 +1,32 @@
 """The Buffer of a rank on a GPU: the calls of an exchange on torch tensors."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import byref, c_void_p
+from ctypes import byref
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from afdep import build, controls
+from afdep import build, calls, controls
 from afdep.arms import Arm
-from afdep.cuda import agreement, failures, inputs, native, windows
+from afdep.cuda import agreement, capture, inputs, native, windows
+from afdep.cuda.counts import PendingCounts
+from afdep.cuda.makers import Maker
+from afdep.cuda.memory import address, tensor
+from afdep.cuda.rank import NativeRank, shape_struct
 from afdep.cuda.received import DeviceReceived, received_views
-from afdep.dtypes import DISPATCH_DTYPES
-from afdep.errors import AfdepError, DeadBufferError, LayoutError, OrderError, ShapeError
-from afdep.layout import Layout
-from afdep.native import ReceivedStruct, ShapeStruct
+from afdep.cuda.streams import ordered
+from afdep.errors import AfdepError, DeadBufferError, ShapeError
+from afdep.layout import Layout, Role
+from afdep.native import ReceivedStruct
 from afdep.shapes import ExchangeShape
 
-_PROTOCOLS = {"m2n": 0, "afdep": 1}
+_FIRST_TIMEOUT_S = 120.0
+_COUNTS_ON_DEVICE = "Read expert_offsets on the device, or receive outside the capture."
 
 
 class DeviceBuffer:
@@ -36,15 +42,19 @@ class DeviceBuffer:
         layout: a Layout, or its text.
         hidden, num_experts, top_k, capacity, transport_sms, expert_alignment: see ExchangeShape.
         dispatch_dtype: one of DISPATCH_DTYPES, or torch's dtype.
-        arm: an Arm, or its name.
+        arm: an Arm, or its name; by default `afdep` with the AFDEP_ controls that the environment sets now.
         timeout_s: of one wait on the device.
-        maker: of the windows; by default symmetric memory where every rank has a GPU of its own, else CUDA IPC.
+        first_timeout_s: of one wait of the first exchange, whose peers may still be loading; by default timeout_s, at
+            least 120.
+        maker: of the windows; by default symmetric memory where every rank has a GPU of its own, else CUDA IPC; where
+            it cannot serve the other does, and the log says so.
         library: a native library, by default the one built from this tree.
 
     Raises:
-        ShapeError, LayoutError, ArmError, ControlError, BuildError: an argument.
+        CaptureError: the current stream is being captured.
+        ShapeError, LayoutError, ArmError, ControlError, BuildError: an argument; the peers raise PeerRefusedError.
         AgreementError: the ranks were made differently; every rank raises it.
-        DeviceError: CUDA refused.
+        DeviceError: CUDA refused on a rank; every rank raises it.
     """
 
     def __init__(
@@ -56,35 +66,41 @@ class DeviceBuffer:
         num_experts: int,
         top_k: int,
         capacity: int,
-        arm: Arm | str = "afdep",
+        arm: Arm | str | None = None,
         dispatch_dtype: Any = "bf16",
         transport_sms: int = 24,
         expert_alignment: int = 1,
         timeout_s: float = 60.0,
-        maker: windows.Maker | None = None,
+        first_timeout_s: float | None = None,
+        maker: Maker | None = None,
         library: Path | None = None,
     ):
+        capture.require_none("DeviceBuffer")
         started = time.monotonic()
         self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
-        self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm)
-        self.shape = ExchangeShape(
-            *(self.layout, hidden, num_experts, top_k, capacity),
-            *(inputs.dtype_name(dispatch_dtype), transport_sms, expert_alignment),
-        )
-        self.shape.check_protocol(self.arm.protocol)
-        self._native = native.load(library or build.build_cuda())
+        agreement.check_size(group, self.layout)
+        try:
+            self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm) if arm else Arm.of_environ(os.environ)
+            self.shape = ExchangeShape(
+                *(self.layout, hidden, num_experts, top_k, capacity),
+                *(inputs.dtype_name(dispatch_dtype), transport_sms, expert_alignment),
+            )
+            self.shape.check_protocol(self.arm.protocol)
+            windows.check_maker(maker)
+            self._native = native.load(library or build.build_cuda())
+        except Exception:
+            agreement.agree(group, None)
+            raise
+        agreement.agree(group, agreement.fields(self.shape, self.arm, self._native.build_info.digest))
         self.rank = dist.get_rank(group)
-        self._agree(group)
         self.role = self.layout.role(self.rank)
-        self._native_shape = self._shape_struct()
-        num_bytes = int(self._native.cuda_window_bytes(byref(self._native_shape)))
-        self._windows = windows.make(self._native, group, num_bytes, maker or windows.suitable_maker(group))
-        addresses = (c_void_p * self.layout.num_ranks)(*self._windows.addresses)
-        self._handle = self._native.pointer(
-            self._native.cuda_create(byref(self._native_shape), self.rank, addresses, int(timeout_s * 1e9))
-        )
+        self._native_shape = shape_struct(self.shape, self.arm)
+        self._timeout_s = timeout_s
+        first_timeout_s = max(timeout_s, _FIRST_TIMEOUT_S) if first_timeout_s is None else first_timeout_s
+        self._end = NativeRank(self._native, group, self.rank, self._native_shape, maker, first_timeout_s)
         self._stream = torch.cuda.Stream(priority=torch.cuda.Stream.priority_range()[1])
         self._group = group
+        self._begun = 0
         self._tokens: int | None = None
         self._received: DeviceReceived | None = None
         self._ended_by: str | None = None
@@ -100,7 +116,7 @@ class DeviceBuffer:
             "target": info.target,
             "protocol": self.arm.protocol,
             "switches": dict(controls.from_bits(self._native_shape.switches)),
-            "windows": self._windows.maker,
+            "windows": self._end.maker,
         }
 
     @property
@@ -122,19 +138,22 @@ class DeviceBuffer:
 
         Raises:
             OrderError: not an Attention rank, or the last exchange was not collected.
+            CaptureError: the first exchange, under capture.
             ShapeError, IdTypeError, CapacityError: an argument; the peers are told.
         """
         self._require("attention", self._tokens is None, "source_dispatch", "source_collect")
+        self._require_warm("source_dispatch")
         bucket = self.shape.capacity if bucket is None else bucket
         with self._refusing():
             sent = inputs.outgoing(self.shape, x, topk_idx, topk_weights, bucket, num_tokens)
+        self._begin()
         self._tokens = sent.tokens
-        with self._ordered(sent.x, sent.scales, sent.ids, sent.weights, sent.num_tokens) as stream:
-            self._call(
+        with ordered(self._stream, sent.x, sent.scales, sent.ids, sent.weights, sent.num_tokens) as stream:
+            self._end.call(
                 "cuda_source_dispatch",
                 stream,
-                *(_address(sent.x), _address(sent.scales), _address(sent.ids), sent.ids.element_size()),
-                *(_address(sent.weights), sent.tokens, _address(sent.num_tokens), bucket),
+                *(address(sent.x), address(sent.scales), address(sent.ids), sent.ids.element_size()),
+                *(address(sent.weights), sent.tokens, address(sent.num_tokens), bucket),
             )
 
     def source_collect(self, view: bool = False, out: Any = None) -> Any:
@@ -158,28 +177,35 @@ class DeviceBuffer:
         y = torch.empty((tokens, self.shape.hidden), dtype=torch.bfloat16, device="cuda") if out is None else out
         inputs.check_replies(self.shape, y, tokens)
         self._tokens = None
-        with self._ordered(y) as stream:
-            self._call("cuda_source_collect", stream, _address(y))
+        with ordered(self._stream, y) as stream:
+            self._end.call("cuda_source_collect", stream, address(y))
         return y
 
-    def ffn_receive(self, bucket: int | None = None) -> DeviceReceived:
+    def ffn_receive(self, bucket: int | None = None, host_counts: bool = False) -> DeviceReceived:
         """Receive the rows of this rank's experts.
 
         Args:
             bucket: the token class every rank passes for this exchange; the capacity by default.
+            host_counts: whether `host_counts` of the result gives the counts of rows on the host.
 
         Raises:
             OrderError: not an FFN rank, or the last exchange was not replied to.
+            CaptureError: the first exchange, or host counts, under capture.
             ShapeError, CapacityError: the bucket; the peers are told.
         """
         self._require("ffn", self._received is None, "ffn_receive", "ffn_reply")
+        self._require_warm("ffn_receive")
+        if host_counts:
+            capture.require_none("ffn_receive with host counts", _COUNTS_ON_DEVICE)
         bucket = self.shape.capacity if bucket is None else bucket
         with self._refusing():
             self.shape.check_bucket(0, bucket)
+        self._begin()
         found = ReceivedStruct()
-        with self._ordered() as stream:
-            self._call("cuda_ffn_receive", stream, bucket, byref(found))
-            self._received = received_views(self, found, self.shape, bucket)
+        with ordered(self._stream) as stream:
+            self._end.call("cuda_ffn_receive", stream, bucket, byref(found))
+            counts = self._pending_counts(found) if host_counts else None
+            self._received = received_views(self, found, self.shape, bucket, counts)
         return self._received
 
     def ffn_reply(self, received: DeviceReceived, out: Any) -> None:
@@ -196,105 +222,77 @@ class DeviceBuffer:
         self._require("ffn", received is not None and self._received is received, "ffn_reply", "ffn_receive")
         inputs.check_replies(self.shape, out, len(received.x))
         self._received = None
-        with self._ordered(out) as stream:
-            self._call("cuda_ffn_reply", stream, _address(out))
+        with ordered(self._stream, out) as stream:
+            self._end.call("cuda_ffn_reply", stream, address(out))
 
     def expert_transform(self, received: DeviceReceived, out: Any) -> None:
         """Enqueue the exact FFN stand-in of proofs: row * `reference.expert_scale` of its expert, into BF16 `out`."""
         inputs.check_replies(self.shape, out, len(received.x))
-        with self._ordered(out) as stream:
-            self._call("cuda_expert_transform", stream, _address(out))
+        with ordered(self._stream, out) as stream:
+            self._end.call("cuda_expert_transform", stream, address(out))
 
     def poison(self, bucket: int) -> None:
         """Fill what an exchange of that bucket writes on this rank with bytes of ones."""
-        with self._ordered() as stream:
-            self._call("cuda_poison", stream, bucket, 0xFF)
+        with ordered(self._stream) as stream:
+            self._end.call("cuda_poison", stream, bucket, 0xFF)
 
     def synchronize(self) -> None:
         """Wait for everything enqueued on this Buffer.
 
         Raises:
-            WaitTimeoutError: a peer did not take part.
+            WaitTimeoutError, PeerTimeoutError: a rank did not take part.
             DeviceAssertion: a route that names no expert, or one expert twice; every rank has been told.
             PeerRefusedError: a rank refused its call.
+            CaptureError: the current stream is being captured.
         """
         self._require_alive()
+        capture.require_none("synchronize", "Leave the capture first: what it holds runs when its graph is replayed.")
         self._stream.synchronize()
         torch.cuda.current_stream().synchronize()
-        try:
-            failures.check(self._native, self._handle, self.rank)
-        except AfdepError as error:
-            self._ended_by = error.problem
-            raise
+        self._check_failure()
 
     def close(self) -> None:
         """Give everything back; collective. The Buffer and what it received are dead afterwards."""
         self._ended_by = self._ended_by or "it was closed"
         torch.cuda.synchronize()
         dist.barrier(self._group)
-        self._native.check(self._native.cuda_destroy(self._handle))
-        self._windows.release()
+        self._end.release()
 
-    def _agree(self, group: Any) -> None:
-        size = dist.get_world_size(group)
-        if size != self.layout.num_ranks:
-            raise LayoutError(
-                f"layout {self.layout}: expected a group of {self.layout.num_ranks} ranks, received {size}.",
-                "Start one process a rank, or choose the layout of the group.",
-            )
-        own = agreement.fields(self.shape, self.arm, self._native.build_info.digest)
-        by_rank: list[dict[str, object]] = [{}] * size
-        dist.all_gather_object(by_rank, own, group)
-        agreement.check(by_rank)
+    def _begin(self) -> None:
+        """The next exchange begins; from the second one on its peers are up."""
+        if self._begun == 1:
+            self._end.set_timeout(self._timeout_s)
+        self._begun += 1
 
-    def _shape_struct(self) -> ShapeStruct:
-        shape = self.shape
-        return ShapeStruct(
-            *(self.layout.attention_ranks, self.layout.ffn_ranks),
-            *(shape.hidden, shape.num_experts, shape.top_k, shape.capacity),
-            *(list(DISPATCH_DTYPES).index(shape.dispatch_dtype), shape.transport_sms, _PROTOCOLS[self.arm.protocol]),
-            *(controls.bits(self.arm), shape.expert_alignment),
-        )
+    def _require_warm(self, call: str) -> None:
+        """The first exchange waits longer than a graph that holds it should."""
+        if self._begun == 0:
+            capture.require_none(call)
 
-    @contextmanager
-    def _ordered(self, *used: Any) -> Iterator[int]:
-        """The Buffer's stream, behind the current one before and ahead of it after; it uses these tensors."""
-        current = torch.cuda.current_stream()
-        self._stream.wait_stream(current)
-        for memory in used:
-            if memory is not None:
-                memory.record_stream(self._stream)
-        yield self._stream.cuda_stream
-        current.wait_stream(self._stream)
+    def _pending_counts(self, found: ReceivedStruct) -> PendingCounts:
+        counts = tensor(self, found.expert_counts, (self.shape.experts_per_rank,), torch.int32)
+        return PendingCounts(counts, self._stream, self._check_failure)
 
-    def _call(self, name: str, stream: int, *arguments: Any) -> None:
-        self._native.check(getattr(self._native, name)(self._handle, stream, *arguments))
+    def _check_failure(self) -> None:
+        try:
+            self._end.check_failure()
+        except AfdepError as error:
+            self._ended_by = error.problem
+            raise
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
         try:
             yield
         except Exception:
-            self._call("cuda_refuse", self._stream.cuda_stream)
+            self._end.call("cuda_refuse", self._stream.cuda_stream)
             raise
 
-    def _require(self, role: str, in_order: bool, call: str, other: str) -> None:
+    def _require(self, role: Role, in_order: bool, call: str, other: str) -> None:
         self._require_alive()
-        if self.role != role:
-            raise OrderError(
-                f"{call}: expected an {role} rank, received rank {self.rank}, which is {self.role}.",
-                f"In {self.layout} ranks {list(self.layout.ffn_rank_ids)} are FFN ranks, the others Attention ranks.",
-            )
-        if not in_order:
-            raise OrderError(
-                f"{call} on rank {self.rank}: expected {other} before it, received {call} without it.",
-                "An exchange is source_dispatch and source_collect, or ffn_receive and ffn_reply, in turn.",
-            )
+        calls.require_role(self.layout, self.rank, role, call)
+        calls.require_order(self.rank, in_order, call, other)
 
     def _require_alive(self) -> None:
         if self._ended_by is not None:
             raise DeadBufferError(self._ended_by)
-
-
-def _address(memory: Any) -> int | None:
-    return None if memory is None else int(memory.data_ptr())

@@ -23,12 +23,17 @@ class _Memory:
     __cuda_array_interface__: dict[str, Any]
 
 
-def tensor(owner: object, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+def address(memory: Any) -> int | None:
+    """Where a tensor's elements lie; None for None."""
+    return None if memory is None else int(memory.data_ptr())
+
+
+def tensor(owner: object, at: int, shape: tuple[int, ...], dtype: Any) -> Any:
     """A tensor of the current device over native memory that keeps `owner` alive."""
     if 0 in shape:
         return torch.empty(shape, dtype=dtype, device="cuda")
     typestr, held_as = _TYPES[dtype]
-    interface = {"shape": shape, "typestr": typestr, "data": (address, False), "version": 3, "strides": None}
+    interface = {"shape": shape, "typestr": typestr, "data": (at, False), "version": 3, "strides": None}
     memory = torch.as_tensor(_Memory(owner, interface), device="cuda")
     return memory if dtype == held_as else memory.view(dtype)
 

@@ -38,6 +38,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "cuda_ipc_free": (c_int32, [c_void_p]),
     "cuda_create": (c_void_p, [POINTER(ShapeStruct), c_int32, POINTER(c_void_p), c_uint64]),
     "cuda_destroy": (c_int32, [c_void_p]),
+    "cuda_set_timeout": (c_int32, [c_void_p, c_uint64]),
     "cuda_source_dispatch": (
         c_int32,
         [*[c_void_p] * 5, c_int32, c_void_p, c_int32, c_void_p, c_int32],

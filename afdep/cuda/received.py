@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from afdep.cuda.counts import HostCounts, PendingCounts
 from afdep.cuda.inputs import element
 from afdep.cuda.memory import tensor, to_numpy
 from afdep.native import ReceivedStruct
@@ -31,6 +32,16 @@ class DeviceReceived:
     _metadata: Any = field(repr=False)
     _rank_prefix: Any = field(repr=False)
     _bucket: int = field(repr=False)
+    _counts: PendingCounts | None = field(repr=False)
+
+    @property
+    def host_counts(self) -> HostCounts | None:
+        """The counts of this exchange on the host where `ffn_receive` was asked for them, else None; waits for them.
+
+        Raises:
+            What `DeviceBuffer.synchronize` raises of an exchange that failed.
+        """
+        return None if self._counts is None else self._counts.get()
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,9 @@ def on_host(received: DeviceReceived) -> HostReceived:
     return HostReceived(to_numpy(received.x[:rows]), to_numpy(received.weights[:rows]), scales, offsets, table)
 
 
-def received_views(owner: object, found: ReceivedStruct, shape: ExchangeShape, bucket: int) -> DeviceReceived:
+def received_views(
+    owner: object, found: ReceivedStruct, shape: ExchangeShape, bucket: int, counts: PendingCounts | None
+) -> DeviceReceived:
     """Tensors over what the native library received into; they keep `owner` alive."""
     rows, words = int(found.max_rows), shape.dtype.scale_bytes(shape.hidden) // 4
     layout = shape.layout
@@ -71,4 +84,5 @@ def received_views(owner: object, found: ReceivedStruct, shape: ExchangeShape, b
         _metadata=tensor(owner, found.source_metadata, (layout.attention_ranks * bucket, shape.top_k + 2), torch.int32),
         _rank_prefix=tensor(owner, found.rank_prefix, (layout.num_ranks,), torch.int32),
         _bucket=bucket,
+        _counts=counts,
     )

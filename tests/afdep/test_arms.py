@@ -90,3 +90,14 @@ def test_a_control_named_twice_is_refused() -> None:
 def test_an_unknown_control_or_value_is_refused(switch: str) -> None:
     with pytest.raises(ControlError):
         Arm.parse(f"afdep[{switch}]")
+
+
+@given(overrides)
+def test_the_environment_gives_the_arm_that_its_controls_name(switches: dict[str, int]) -> None:
+    environ = {name: str(value) for name, value in switches.items()} | {"PATH": "/bin"}
+    assert Arm.of_environ(environ) == Arm.parse(spelled("afdep", switches))
+
+
+def test_an_unknown_control_in_the_environment_is_refused() -> None:
+    with pytest.raises(ControlError, match="AFDEP_UNION_NOTIFY"):
+        Arm.of_environ({"AFDEP_UNION_NOTIFI": "1"})

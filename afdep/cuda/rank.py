@@ -1,0 +1,82 @@
+"""A rank in the native library: its windows, its handle and the calls on it."""
+
+from ctypes import byref, c_void_p
+from typing import Any
+
+from afdep import controls
+from afdep.arms import Arm
+from afdep.cuda import agreement, failures, windows
+from afdep.cuda.makers import Maker
+from afdep.cuda.native import CudaLibrary
+from afdep.device_errors import DeviceError
+from afdep.dtypes import DISPATCH_DTYPES
+from afdep.native import ShapeStruct
+from afdep.shapes import ExchangeShape
+
+_PROTOCOLS = {"m2n": 0, "afdep": 1}
+
+
+def shape_struct(shape: ExchangeShape, arm: Arm) -> ShapeStruct:
+    """The shape as the native library takes it."""
+    return ShapeStruct(
+        *(shape.layout.attention_ranks, shape.layout.ffn_ranks),
+        *(shape.hidden, shape.num_experts, shape.top_k, shape.capacity),
+        *(list(DISPATCH_DTYPES).index(shape.dispatch_dtype), shape.transport_sms, _PROTOCOLS[arm.protocol]),
+        *(controls.bits(arm), shape.expert_alignment),
+    )
+
+
+class NativeRank:
+    """One rank on the current device; making it is collective.
+
+    Args:
+        native: the library.
+        group: of the ranks.
+        rank: which one this is.
+        shape: of the exchanges.
+        wanted: the maker of windows, None for the suitable one.
+        timeout_s: of one wait.
+
+    Raises:
+        DeviceError: CUDA refused on a rank; every rank raises it.
+    """
+
+    def __init__(
+        self, native: CudaLibrary, group: Any, rank: int, shape: ShapeStruct, wanted: Maker | None, timeout_s: float
+    ):
+        self._native = native
+        self._rank = rank
+        self._windows = windows.make(native, group, int(native.cuda_window_bytes(byref(shape))), wanted)
+        addresses = (c_void_p * len(self._windows.addresses))(*self._windows.addresses)
+        self._handle = native.cuda_create(byref(shape), rank, addresses, _ns(timeout_s))
+        if problem := agreement.first_problem(group, None if self._handle else native.reason()):
+            self.release()
+            raise DeviceError(problem)
+
+    @property
+    def maker(self) -> Maker:
+        """Who made the windows."""
+        return self._windows.maker
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Change how long one wait of the calls that follow may take."""
+        self._native.check(self._native.cuda_set_timeout(self._handle, _ns(timeout_s)))
+
+    def call(self, name: str, stream: int, *arguments: Any) -> None:
+        """Enqueue a call of the library on a stream."""
+        self._native.check(getattr(self._native, name)(self._handle, stream, *arguments))
+
+    def check_failure(self) -> None:
+        """Raise what the rank's kernels gave up with, if they did; see `failures.check`."""
+        failures.check(self._native, self._handle, self._rank)
+
+    def release(self) -> None:
+        """Give everything back; collective, once the device has finished with every rank."""
+        if self._handle:
+            self._native.check(self._native.cuda_destroy(self._handle))
+        self._handle = None
+        self._windows.release()
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
