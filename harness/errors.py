@@ -91,5 +91,25 @@ class RankError(HarnessError, RuntimeError):
         self.reasons = dict(reasons)
 
 
+class PlacementError(HarnessError, ValueError):
+    """Ranks that the GPUs of a machine cannot seat."""
+
+
+class MpsError(HarnessError, RuntimeError):
+    """NVIDIA's multi-process service is not to be had here.
+
+    Args:
+        reason: what it said, or why it could not be asked.
+    """
+
+    def __init__(self, reason: str):
+        super().__init__(
+            f"MPS: expected a daemon of its own for ranks that share a GPU, received: {reason}.",
+            "Give every rank a GPU of its own, or run where nvidia-cuda-mps-control is installed and allowed.",
+        )
+        self.args = (reason,)
+        self.reason = reason
+
+
 class ReportError(HarnessError, ValueError):
     """A report that has nothing to report on, or no place to go."""

@@ -1,0 +1,85 @@
+"""Which GPU each rank runs on, and which share of it: ranks that spin share a GPU only by disjoint sets of its SMs."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from afdep.layout import Layout
+from harness.errors import PlacementError
+
+TRANSPORT_SMS = (24, 16)
+"""What arms are measured with: the first where every rank's share holds so many SMs, else the second."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A rank's place.
+
+    Args:
+        gpu: the index of its GPU.
+        percentage: of the GPU's SMs that are its own.
+    """
+
+    gpu: int
+    percentage: int
+
+    def sms(self, sm_count: int) -> int:
+        """SMs that the share comes to: the device gives them in pairs."""
+        return sm_count * self.percentage // 100 // 2 * 2 if self.percentage < 100 else sm_count
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The seats of a layout's ranks, by rank."""
+
+    seats: tuple[Seat, ...]
+
+    @property
+    def ranks_per_gpu(self) -> int:
+        """Ranks on the fullest GPU."""
+        return max(Counter(seat.gpu for seat in self.seats).values())
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a GPU has several ranks, which needs MPS."""
+        return self.ranks_per_gpu > 1
+
+    def transport_sms(self, sm_count: int) -> int:
+        """Transport SMs for every rank.
+
+        Raises:
+            PlacementError: a share too small for any number that arms are measured with.
+        """
+        smallest = min(seat.sms(sm_count) for seat in self.seats)
+        for sms in TRANSPORT_SMS:
+            if sms <= smallest:
+                return sms
+        raise PlacementError(
+            f"placement: expected shares of {TRANSPORT_SMS[-1]} SMs or more, received {smallest} of {sm_count} SMs.",
+            f"{self.ranks_per_gpu} ranks share a GPU: take fewer ranks, or more GPUs.",
+        )
+
+
+def place(layout: Layout, gpus: int) -> Placement:
+    """Ranks over GPUs: one each where they suffice, else the roles apart and each as even as it can be.
+
+    Args:
+        layout: the ranks.
+        gpus: how many there are.
+
+    Raises:
+        PlacementError: no GPU.
+    """
+    if gpus < 1:
+        raise PlacementError(
+            f"placement of {layout}: expected 1 GPU or more, received {gpus}.", "Run it on a GPU node."
+        )
+    ffn_gpus = min(range(1, gpus), key=lambda count: _crowding(layout, count, gpus), default=0)
+    used = [rank % ffn_gpus if ffn_gpus else 0 for rank in layout.ffn_rank_ids]
+    used += [ffn_gpus + source % (gpus - ffn_gpus) for source in range(layout.attention_ranks)]
+    on_gpu = Counter(used)
+    return Placement(tuple(Seat(gpu, 100 // on_gpu[gpu]) for gpu in used))
+
+
+def _crowding(layout: Layout, ffn_gpus: int, gpus: int) -> int:
+    """Ranks on the fullest GPU when FFN ranks have so many of them."""
+    return max(-(-layout.ffn_ranks // ffn_gpus), -(-layout.attention_ranks // (gpus - ffn_gpus)))

@@ -1,0 +1,104 @@
+"""A private daemon of NVIDIA's multi-process service, for ranks that share a GPU, from its start to its end.
+
+Its pipe and log folders are its own, so it meets no other daemon of the machine and nothing is left behind.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import MpsError
+from harness.process import last_line
+
+CONTROL = "nvidia-cuda-mps-control"
+_FORCED_AFTER_S = 5
+"""How long the daemon leaves its clients when it is told to quit."""
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A running daemon.
+
+    Args:
+        executable: the control program.
+        folder: of its pipes and logs.
+        environ: of the processes that talk to it.
+        limit_s: how long one command to it may take.
+    """
+
+    executable: str
+    folder: Path
+    environ: Mapping[str, str]
+    limit_s: float
+
+    def client(self, percentage: int) -> dict[str, str]:
+        """What a client's environment holds beside the usual: the way to this daemon, and the client's share of SMs."""
+        return {**_folders(self.folder), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percentage)}
+
+    def start(self) -> None:
+        """Start it.
+
+        Raises:
+            MpsError: it did not start, or does not answer.
+        """
+        for folder in _folders(self.folder).values():
+            Path(folder).mkdir()
+        self._run("-d", "")
+        self._run(None, "get_server_list\n")
+
+    def quit(self) -> None:
+        """End it, by its own command or, where it does not follow, by its process id."""
+        with suppress(MpsError):
+            self._run(None, f"quit -t {_FORCED_AFTER_S}\n")
+        with suppress(OSError, ValueError):
+            os.kill(self._pid(), signal.SIGKILL)
+
+    def _pid(self) -> int:
+        return int((self.folder / "pipe" / f"{CONTROL}.pid").read_text(encoding="utf-8"))
+
+    def _run(self, option: str | None, commands: str) -> None:
+        with tempfile.TemporaryFile("w+", dir=self.folder) as said:  # a daemon keeps a pipe open, a file does not wait
+            command = [self.executable] if option is None else [self.executable, option]
+            try:
+                done = subprocess.run(
+                    command, input=commands, stdout=said, stderr=said, text=True, env=self.environ, timeout=self.limit_s
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise MpsError(str(error)) from error
+            said.seek(0)
+            if done.returncode != 0:
+                raise MpsError(last_line(said.read()) or f"exit code {done.returncode} of {CONTROL}")
+
+
+@contextmanager
+def private_daemon(environ: Mapping[str, str], limit_s: float = 20.0) -> Iterator[Daemon]:
+    """A daemon for the `with` block; it ends with the block, however that ends.
+
+    Args:
+        environ: the environment, whose PATH names the control program.
+        limit_s: how long one command to the daemon may take.
+
+    Raises:
+        MpsError: MPS is not to be had.
+    """
+    executable = shutil.which(CONTROL, path=environ.get("PATH", ""))
+    if executable is None:
+        raise MpsError(f"no {CONTROL} on the PATH")
+    with tempfile.TemporaryDirectory(prefix="afdep-mps-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        daemon = Daemon(executable, folder, {**environ, **_folders(folder)}, limit_s)
+        try:
+            daemon.start()
+            yield daemon
+        finally:
+            daemon.quit()
+
+
+def _folders(folder: Path) -> dict[str, str]:
+    return {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}

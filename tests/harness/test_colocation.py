@@ -1,0 +1,93 @@
+"""Seats of ranks on GPUs: shares never exceed a GPU, roles stay apart, transport SMs fit the smallest share."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from afdep import Layout
+from harness.colocation import Placement, Seat, place
+from harness.errors import PlacementError
+
+H200_SMS = 132
+layouts = st.builds(Layout.parse, st.builds("{}A{}F".format, st.integers(1, 9), st.integers(1, 9)))
+gpu_counts = st.integers(1, 12)
+
+
+def loads(placement: Placement, ranks) -> list[int]:
+    return sorted(Counter(placement.seats[rank].gpu for rank in ranks).values())
+
+
+@given(layouts, gpu_counts)
+def test_every_rank_has_a_seat_on_a_gpu_that_is_there(layout, gpus):
+    seats = place(layout, gpus).seats
+    assert len(seats) == layout.num_ranks
+    assert all(0 <= seat.gpu < gpus for seat in seats)
+
+
+@given(layouts, gpu_counts)
+def test_the_shares_of_a_gpu_come_to_no_more_than_the_gpu(layout, gpus):
+    seats = place(layout, gpus).seats
+    for gpu in range(gpus):
+        mine = [seat for seat in seats if seat.gpu == gpu]
+        assert sum(seat.percentage for seat in mine) <= 100
+        assert sum(seat.sms(H200_SMS) for seat in mine) <= H200_SMS
+
+
+@given(layouts, st.integers(2, 12))
+def test_roles_never_share_a_gpu_where_there_are_two(layout, gpus):
+    seats = place(layout, gpus).seats
+    ffn = {seats[rank].gpu for rank in layout.ffn_rank_ids}
+    assert ffn.isdisjoint(seats[rank].gpu for rank in layout.attention_rank_ids)
+
+
+@given(layouts, gpu_counts)
+def test_the_ranks_of_a_role_are_spread_evenly(layout, gpus):
+    placement = place(layout, gpus)
+    for ranks in (layout.ffn_rank_ids, layout.attention_rank_ids):
+        assert loads(placement, ranks)[-1] - loads(placement, ranks)[0] <= 1
+
+
+@given(layouts, gpu_counts)
+def test_no_split_of_the_gpus_between_the_roles_is_less_crowded(layout, gpus):
+    crowding = [max(-(-layout.ffn_ranks // ffn), -(-layout.attention_ranks // (gpus - ffn))) for ffn in range(1, gpus)]
+    assert place(layout, gpus).ranks_per_gpu == min(crowding, default=layout.num_ranks)
+
+
+@given(layouts, gpu_counts)
+def test_transport_sms_fit_the_smallest_share_or_the_placement_is_refused(layout, gpus):
+    placement = place(layout, gpus)
+    smallest = min(seat.sms(H200_SMS) for seat in placement.seats)
+    if smallest >= 16:
+        assert placement.transport_sms(H200_SMS) in (16, 24)
+        assert placement.transport_sms(H200_SMS) <= smallest
+    else:
+        with pytest.raises(PlacementError, match=f"received {smallest} of 132 SMs"):
+            placement.transport_sms(H200_SMS)
+
+
+@pytest.mark.parametrize(("ranks", "sms"), [(1, 24), (2, 24), (5, 24), (6, 16), (7, 16)])
+def test_up_to_five_ranks_a_gpu_have_24_transport_sms_and_six_have_16(ranks, sms):
+    assert place(Layout.parse(f"{ranks - 1 or 1}A1F"), 1 if ranks > 1 else 2).transport_sms(H200_SMS) == sms
+
+
+@pytest.mark.parametrize(("percentage", "sms"), [(100, 132), (50, 66), (25, 32), (20, 26), (16, 20)])
+def test_a_share_comes_to_whole_pairs_of_sms(percentage, sms):
+    assert Seat(0, percentage).sms(H200_SMS) == sms
+
+
+@pytest.mark.parametrize(("layout", "gpus"), [("2A2F", [0, 0, 1, 1]), ("3A1F", [0, 1, 1, 1]), ("1A3F", [0, 0, 0, 1])])
+def test_the_four_rank_layouts_stand_on_two_gpus_with_a_role_each(layout, gpus):
+    assert [seat.gpu for seat in place(Layout.parse(layout), 2).seats] == gpus
+
+
+@given(layouts)
+def test_mps_is_needed_exactly_where_a_gpu_has_several_ranks(layout):
+    assert place(layout, 1).is_shared
+    assert not place(layout, layout.num_ranks).is_shared
+
+
+def test_a_machine_without_a_gpu_seats_nobody():
+    with pytest.raises(PlacementError, match="expected 1 GPU or more, received 0"):
+        place(Layout.parse("1A1F"), 0)
