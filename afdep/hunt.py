@@ -6,6 +6,7 @@ from functools import cache
 
 from afdep import graph_proof, scenario
 from afdep.errors import AfdepError
+from afdep.interleaving import prove_interleaved
 from afdep.machine import Machine
 from afdep.scenario import Hunt, Scenario
 from afdep.simulator import KernelTime
@@ -51,6 +52,9 @@ def run_seed(hunt: Hunt, seed: int) -> Finding | None:
     try:
         if drawn.replayed:
             graph_proof.prove_replays(world, drawn.rounds, hunt.capacity, seed)
+        elif second := drawn.second:
+            other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
+            prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
         else:
             world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
     except AfdepError as error:

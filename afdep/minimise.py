@@ -43,12 +43,15 @@ def _step(hunt: Hunt, seed: int) -> tuple[Hunt, Finding] | None:
 def _fixed(hunt: Hunt, seed: int) -> Hunt:
     """The hunt that draws nothing but this seed's scenario."""
     drawn = draw(hunt, seed)
-    return replace(hunt, arm=str(drawn.arm), controls=(), layouts=(str(drawn.layout),), graphs=float(drawn.replayed))
+    fields = {"arm": str(drawn.arm), "controls": (), "layouts": (str(drawn.layout),)}
+    ways = {"graphs": float(drawn.replayed), "buffers": float(drawn.second is not None)}
+    return replace(hunt, **fields, **ways)  # type: ignore[arg-type]
 
 
 def _smaller(hunt: Hunt) -> Iterator[tuple[str, list[Any]]]:
     """Every field with the smaller values to try, smallest first."""
     yield "graphs", [0.0] if hunt.graphs else []
+    yield "buffers", [0.0] if hunt.buffers else []
     yield "exchanges", list(range(1, hunt.exchanges))
     yield "layouts", [(layout,) for layout in _LAYOUTS if len(hunt.layouts) == 1 and layout < hunt.layouts[0]]
     yield "capacity", _halves(hunt.capacity, _LEAST_CAPACITY)

@@ -84,13 +84,23 @@ def expected(shape: ExchangeShape, sent: Sequence[Sent]) -> list[reference.Array
 
 def enqueue(world: "Buffers", sent: list[Sent], bucket: int) -> Exchange:
     """Enqueue an exchange, through the expert-dependent transform."""
+    received = dispatch(world, sent, bucket)
+    return Exchange(sent, received, combine(world, received))
+
+
+def dispatch(world: "Buffers", sent: Sequence[Sent], bucket: int) -> list[Received]:
+    """Enqueue the first half of an exchange: what will have arrived, by FFN rank."""
     for source, one in zip(world.sources, sent, strict=True):
         x = one.x if one.scales is None else (one.x, one.scales)
         source.source_dispatch(x, one.topk_idx, one.topk_weights, bucket=bucket)
-    received = [ffn.ffn_receive(bucket=bucket) for ffn in world.ffns]
+    return [ffn.ffn_receive(bucket=bucket) for ffn in world.ffns]
+
+
+def combine(world: "Buffers", received: Sequence[Received]) -> list[NDArray[Any]]:
+    """Enqueue the second half of an exchange, through the expert-dependent transform: what is collected, by source."""
     for ffn, rows in zip(world.ffns, received, strict=True):
         ffn.ffn_reply(rows, world.expert_transform(ffn.rank))
-    return Exchange(sent, received, [source.source_collect() for source in world.sources])
+    return [source.source_collect() for source in world.sources]
 
 
 def _sent(shape: ExchangeShape, ids: NDArray[Any], seed: int, weights: NDArray[np.float32]) -> Sent:

@@ -19,7 +19,9 @@ _ROUTINGS = ("random", "skew", "spread", "all-to-one")
 _ZIPF_EXPONENT = 1.0
 _CONTROL_SHARE = 0.25
 _ROUNDS = 2
-_LAYOUT, _ARM, _GRAPH, _LOAD = range(4)
+_LAYOUT, _ARM, _GRAPH, _LOAD, _SECOND = range(5)
+_SECOND_LOADS = 2**64
+"""Added to a seed where it draws what the second Buffers exchange."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Hunt:
         most_tokens: of a source in one exchange.
         exchanges: how many run free, one behind the other.
         graphs: share of the seeds that replay them as a graph.
+        buffers: share of the other seeds that have two Buffers a rank, whose exchanges are in flight together.
         controls: names of controls that a seed may set beside those of the arm.
         fiber: as in World.
         library: a native library, by default the one of this tree.
@@ -49,6 +52,7 @@ class Hunt:
     transport_sms: int
     exchanges: int
     graphs: float
+    buffers: float
     controls: tuple[str, ...]
     fiber: Fiber
     library: Path | None = None
@@ -60,6 +64,23 @@ class Hunt:
 
 
 @dataclass(frozen=True)
+class Second:
+    """The second Buffers of a seed.
+
+    Args:
+        hidden, top_k, capacity: where their shape differs from that of the first.
+        loads: their exchanges.
+        order: whose call comes next, 0 or 1: a dispatch and a combine in turn.
+    """
+
+    hidden: int
+    top_k: int
+    capacity: int
+    loads: tuple[Load, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Scenario:
     """What one seed exchanges.
 
@@ -68,15 +89,18 @@ class Scenario:
         arm: with the controls that were drawn.
         rounds: the exchanges, one round for each time that the inputs change; replayed, rounds differ in ids alone.
         replayed: whether the exchanges are replayed as a graph.
+        second: Buffers beside those of the rounds, or None.
     """
 
     layout: Layout
     arm: Arm
     rounds: tuple[tuple[Load, ...], ...]
     replayed: bool
+    second: Second | None
 
     def __str__(self) -> str:
-        return f"{self.layout} {self.arm}{', replayed' if self.replayed else ''}"
+        way = ", replayed" if self.replayed else ", two Buffers" if self.second else ""
+        return f"{self.layout} {self.arm}{way}"
 
 
 @cache
@@ -95,7 +119,19 @@ def draw(hunt: Hunt, seed: int) -> Scenario:
     rounds = range(_ROUNDS if replayed else 1)
     exchanges = range(hunt.exchanges)
     loads = tuple(tuple(_load(hunt, layout, seed, index, number) for index in exchanges) for number in rounds)
-    return Scenario(layout, _arm(hunt, seed), loads, replayed)
+    return Scenario(layout, _arm(hunt, seed), loads, replayed, None if replayed else _second(hunt, layout, seed))
+
+
+def _second(hunt: Hunt, layout: Layout, seed: int) -> Second | None:
+    generator = _generator(seed, _SECOND)
+    if generator.random() >= hunt.buffers:
+        return None
+    hidden, top_k = hunt.hidden * int(generator.integers(1, 3)), int(generator.integers(1, hunt.top_k + 1))
+    capacity = int(generator.choice([hunt.capacity, hunt.capacity // 2, min(5, hunt.capacity)]))
+    other = replace(hunt, hidden=hidden, top_k=top_k, capacity=capacity)
+    loads = tuple(_load(other, layout, seed + _SECOND_LOADS, index, 0) for index in range(hunt.exchanges))
+    order = generator.permutation([0, 1] * (2 * hunt.exchanges))
+    return Second(hidden, top_k, capacity, loads, tuple(int(index) for index in order))
 
 
 def _generator(seed: int, *concern: int) -> np.random.Generator:

@@ -31,13 +31,14 @@ def lines(hunt: Hunt, finding: Finding) -> list[str]:
 
 
 def trace_lines(kernels: tuple[KernelTime, ...]) -> list[str]:
-    """One line for each rank and exchange: its kernels in simulated us, in order of completion."""
-    rows: dict[tuple[int, int], list[str]] = {}
+    """One line for each Buffer and exchange: its kernels in simulated us, in order of completion."""
+    rows: dict[tuple[int, int, int], list[str]] = {}
     for kernel in kernels:
         times = f"{kernel.name} {kernel.start_us:.1f}..{kernel.end_us:.1f}"
-        rows.setdefault((kernel.exchange, kernel.rank), []).append(times)
+        rows.setdefault((kernel.buffers, kernel.exchange, kernel.rank), []).append(times)
     return [
-        f"exchange {exchange} rank {rank}, us: {', '.join(rows[exchange, rank])}" for exchange, rank in sorted(rows)
+        f"exchange {exchange} rank {rank}{' second Buffer' if buffers else ''}, us: {', '.join(times)}"
+        for (buffers, exchange, rank), times in sorted(rows.items())
     ]
 
 

@@ -16,6 +16,8 @@ NOT_KEPT = "none"
 _FIBERS: dict[str, Fiber] = {"warp": "warp", "thread": "thread"}
 COUNTS = ("hidden", "experts_per_rank", "top_k", "capacity", "most_tokens", "transport_sms", "exchanges")
 """Fields of a Hunt that are plain numbers, each at least 1."""
+SHARES = ("graphs", "buffers")
+"""Fields of a Hunt that are shares of its seeds."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ def _fields(config: Mapping[str, Any]) -> dict[str, Any]:
     counts = {name: as_count(f"hunt.{name}", config[name], minimum=1) for name in COUNTS}
     layouts = tuple(str(Layout.parse(text)) for text in as_distinct("hunt.layouts", config["layouts"]))
     dtype = as_word("hunt.dtype", config["dtype"], "a dispatch dtype")
-    shares = {"graphs": _share("hunt.graphs", config["graphs"]), "controls": _controls(config["controls"])}
-    return {**counts, **shares, "layouts": layouts, "dtype": dtype}
+    shares = {name: _share(f"hunt.{name}", config[name]) for name in SHARES}
+    return {**counts, **shares, "controls": _controls(config["controls"]), "layouts": layouts, "dtype": dtype}
 
 
 def _share(name: str, value: object) -> float:

@@ -85,9 +85,12 @@ def test_the_replay_command_names_what_differs_from_the_small_hunt():
     assert "hunt.hidden" not in words
 
 
-def test_the_trace_has_a_line_for_each_rank_and_exchange():
-    kernels = (KernelTime(1, "dispatch", 1, 0.0, 2.0), KernelTime(1, "combine", 1, 3.0, 4.5))
-    assert trace_lines(kernels) == ["exchange 1 rank 1, us: dispatch 0.0..2.0, combine 3.0..4.5"]
+def test_the_trace_has_a_line_for_each_buffer_and_exchange():
+    of_first = (KernelTime(1, "dispatch", 1, 0, 0.0, 2.0), KernelTime(1, "combine", 1, 0, 3.0, 4.5))
+    assert trace_lines((*of_first, KernelTime(1, "dispatch", 1, 1, 1.0, 2.5))) == [
+        "exchange 1 rank 1, us: dispatch 0.0..2.0, combine 3.0..4.5",
+        "exchange 1 rank 1 second Buffer, us: dispatch 1.0..2.5",
+    ]
 
 
 def test_the_kept_night_is_clean_over_20000_seeds_of_each_family():

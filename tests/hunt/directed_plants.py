@@ -1,6 +1,7 @@
 """Bugs planted in what the role-directed protocol runs."""
 
 from tests.hunt.plant import (
+    BUFFERS,
     COLUMNS,
     COMBINE,
     COPY_EPILOGUE,
@@ -65,7 +66,7 @@ PLANTS = (
         "PDL",
         "afdep",
         (
-            ("afdep/csrc/sim_buffers.cpp", "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
+            (BUFFERS, "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
             (
                 COPY_EPILOGUE,
                 "  prim::wait_for_predecessor();",
@@ -80,7 +81,7 @@ PLANTS = (
         "boundary",
         "afdep",
         (
-            ("afdep/csrc/sim_buffers.cpp", "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
+            (BUFFERS, "launch.programmatic = !main_kernel;", "launch.programmatic = true;"),
             (
                 REDUCE_EPILOGUE,
                 "  prim::wait_for_predecessor();",

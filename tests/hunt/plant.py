@@ -22,7 +22,8 @@ BARRIER = "vendor/elastic/barrier.cuh"
 COPY_EPILOGUE = "vendor/elastic/copy_epilogue.cuh"
 REDUCE_EPILOGUE = "vendor/elastic/reduce_epilogue.cuh"
 KERNELS = "afdep/csrc/kernels.hpp"
-KERNEL_UNITS = ("afdep/csrc/sim_abi.cpp", "afdep/csrc/sim_buffers.cpp")
+BUFFERS = "afdep/csrc/sim_buffers.cpp"
+KERNEL_UNITS = ("afdep/csrc/sim_abi.cpp", BUFFERS)
 
 
 @dataclass(frozen=True)

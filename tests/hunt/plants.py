@@ -1,5 +1,5 @@
 """Protocol bugs planted in a copy of the tree: what the hunt must find."""
 
-from tests.hunt import directed_plants, symmetric_plants
+from tests.hunt import directed_plants, sharing_plants, symmetric_plants
 
-PLANTS = (*symmetric_plants.PLANTS, *directed_plants.PLANTS)
+PLANTS = (*symmetric_plants.PLANTS, *directed_plants.PLANTS, *sharing_plants.PLANTS)

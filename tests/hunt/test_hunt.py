@@ -49,7 +49,7 @@ def test_seeds_draw_every_layout_control_and_way_to_run():
     drawn = [scenario.draw(hunt, seed) for seed in range(60)]
     assert {str(one.layout) for one in drawn} == set(hunt.layouts)
     assert {name for one in drawn for name, _ in one.arm.switches} == set(afdep.controls.NAMES)
-    assert {one.replayed for one in drawn} == {False, True}
+    assert {(one.replayed, one.second is not None) for one in drawn} == {(False, False), (True, False), (False, True)}
 
 
 def test_rounds_of_a_graph_differ_in_their_ids_alone():
@@ -60,6 +60,20 @@ def test_rounds_of_a_graph_differ_in_their_ids_alone():
     assert shapes[0] == shapes[1]
     ids = [[load.topk_idx[0].tolist() for load in loads] for loads in drawn.rounds]
     assert ids[0] != ids[1]
+
+
+def test_second_buffers_draw_another_shape_and_the_order_of_all_calls():
+    drawn = [scenario.draw(Hunt.small("afdep", graphs=0.0, buffers=1.0), seed).second for seed in range(40)]
+    assert {one.hidden for one in drawn} == {64, 128}
+    assert {one.top_k for one in drawn} == {1, 2, 3, 4}
+    assert {one.capacity for one in drawn} == {5, 16, 32}
+    assert all(sorted(one.order) == [0] * 6 + [1] * 6 for one in drawn)
+    assert len({one.order for one in drawn}) > 30
+
+
+@pytest.mark.parametrize("arm", ["m2n", "afdep", "afdep[AFDEP_UNION_NOTIFY=1]"])
+def test_two_buffers_in_flight_together_are_clean_in_the_hunt(arm):
+    assert first_finding(Hunt.small(arm, graphs=0.0, buffers=1.0), range(150)) is None
 
 
 def test_a_draw_leaves_the_others_as_they_are():

@@ -73,9 +73,14 @@ def test_long_rows_are_wrong_where_a_slot_is_reused_before_it_has_been_read(plan
         world.prove_loads([load], 64, 1)
 
 
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"], ids=str)
+def test_what_two_buffers_share_shows_only_when_both_are_in_flight(plant, libraries):
+    assert first_finding(replace(hunt_of(plant, libraries), buffers=0.0), plant.budget) is None
+
+
 def test_plants_cover_every_class_of_bug():
     kinds = Counter(plant.kind for plant in PLANTS)
-    assert set(kinds) == {"memory order", "fence", "count", "epoch", "staging", "boundary", "PDL"}
+    assert set(kinds) == {"memory order", "fence", "count", "epoch", "staging", "boundary", "PDL", "sharing"}
     assert min(kinds.values()) >= 2
     assert len({plant.name for plant in PLANTS}) == len(PLANTS)
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from afdep import DeadlockError, DeviceAssertion, OrderError, ShapeError, proof
+from afdep import DeadlockError, DeviceAssertion, OrderError, ShapeError
+from afdep.interleaving import Flight
 from afdep.timing import Load
 from tests.sim.exchanges import ARMS, MACHINE, SMALL_SMS, changed_machine, full, make_routes, make_world, send
 
@@ -11,31 +12,9 @@ by_arm = pytest.mark.parametrize("arm", ARMS)
 SECOND = {"hidden": 128, "top_k": 2, "capacity": 7}
 
 
-class Flight:
-    """Exchanges of one set of Buffers, dispatched and combined apart."""
-
-    def __init__(self, buffers):
-        self.buffers = buffers
-        self.done = []
-        self.open = None
-
-    def dispatch(self, tokens, seed):
-        self.sent = proof.draw(self.buffers, Load(make_routes(self.buffers, tokens, seed=seed)), seed)
-        bucket = max(1, *tokens)
-        for source, one in zip(self.buffers.sources, self.sent, strict=True):
-            x = one.x if one.scales is None else (one.x, one.scales)
-            source.source_dispatch(x, one.topk_idx, one.topk_weights, bucket=bucket)
-        self.open = [ffn.ffn_receive(bucket=bucket) for ffn in self.buffers.ffns]
-
-    def combine(self):
-        for ffn, rows in zip(self.buffers.ffns, self.open, strict=True):
-            ffn.ffn_reply(rows, self.buffers.expert_transform(ffn.rank))
-        collected = [source.source_collect() for source in self.buffers.sources]
-        self.done.append(proof.Exchange(self.sent, self.open, collected))
-        self.open = None
-
-    def check(self):
-        proof.check(self.buffers, self.done)
+def dispatch(flight, tokens, seed):
+    load = Load(make_routes(flight.buffers, tokens, seed=seed))
+    flight.dispatch(load, max(1, *tokens), seed)
 
 
 def two(layout="2A2F", **changes):
@@ -57,8 +36,8 @@ def test_a_second_dispatch_on_one_buffer_is_out_of_order(arm):
 def test_two_micro_batches_on_two_buffers_combine_in_either_order(arm, order):
     """K59."""
     world, flights = two(arm=arm)
-    flights[0].dispatch([16, 9], 1)
-    flights[1].dispatch([4, 7], 2)
+    dispatch(flights[0], [16, 9], 1)
+    dispatch(flights[1], [4, 7], 2)
     for index in order:
         flights[index].combine()
     world.run()
@@ -77,11 +56,11 @@ def test_calls_of_two_buffers_in_random_order_are_exact(mode, layout, arm):
             flight = flights[generator.integers(2)]
             sources = len(flight.buffers.sources)
             tokens = generator.integers(0, flight.buffers.shape.capacity + 1, sources).tolist()
-            flight.combine() if flight.open else flight.dispatch(tokens, step)
+            flight.combine() if flight.is_open else dispatch(flight, tokens, step)
             if generator.random() < 0.2:
                 world.run()
         for flight in flights:
-            if flight.open:
+            if flight.is_open:
                 flight.combine()
         world.run()
         for flight in flights:
@@ -94,7 +73,7 @@ def test_two_arms_run_beside_each_other(arm):
     other = world.add_buffers(arm="m2n" if arm == "afdep" else "afdep", dispatch_dtype="fp8", hidden=128)
     flights = Flight(world), Flight(other)
     for flight in flights:
-        flight.dispatch([16, 5], 3)
+        dispatch(flight, [16, 5], 3)
     for flight in flights:
         flight.combine()
     world.run()
@@ -106,7 +85,7 @@ def test_two_arms_run_beside_each_other(arm):
 def test_exchanges_of_two_buffers_overlap_in_time(arm):
     world, flights = two(arm=arm, machine=MACHINE, transport_sms=24)
     for flight in flights:
-        flight.dispatch([7, 7], 1)
+        dispatch(flight, [7, 7], 1)
         flight.combine()
     world.run()
     spans = {}
@@ -120,12 +99,13 @@ def test_exchanges_of_two_buffers_overlap_in_time(arm):
 @by_arm
 def test_buffers_that_fail_leave_the_others_alive(arm):
     world, (first, second) = two(arm=arm)
-    first.dispatch([16, 16], 1)
+    dispatch(first, [16, 16], 1)
     first.combine()
     ids = make_routes(second.buffers, [7, 7])
     ids[0][2, 1] = 12
     send(second.buffers, ids)
-    second.open = [ffn.ffn_receive() for ffn in second.buffers.ffns]
+    for ffn in second.buffers.ffns:
+        ffn.ffn_receive()
     with pytest.raises(DeviceAssertion, match="expert_out_of_range"):
         world.run()
     first.check()
@@ -138,7 +118,7 @@ def test_graphs_of_two_buffers_replay_in_any_order():
     graphs = []
     for flight in flights:
         with world.capture() as graph:
-            flight.dispatch([3, 7], 5)
+            dispatch(flight, [3, 7], 5)
             flight.combine()
         graphs.append(graph)
     for choice in np.random.default_rng(0).integers(2, size=20):
@@ -159,8 +139,8 @@ def crossed(arm, transport_sms):
     flights = Flight(world), Flight(world.add_buffers())
     flights[0].buffers.delay(0, 20)
     flights[0].buffers.delay(1, 100)
-    flights[0].dispatch([16], 1)
-    flights[1].dispatch([16], 2)
+    dispatch(flights[0], [16], 1)
+    dispatch(flights[1], [16], 2)
     flights[1].buffers.delay(0, 60)
     for flight in flights:
         flight.combine()
