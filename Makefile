@@ -12,7 +12,7 @@ DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh hunt lint test native hashes clean
+.PHONY: help setup demo demo-refresh hunt fit lint test native hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,9 @@ demo-refresh: setup ## bring README.md, reports/ and records/first-light to the 
 
 hunt: setup ## the night run: 20,000 adversarial schedules of each protocol, recorded under out/hunts
 	$(RUN) -m harness hunt budget=20000
+
+fit: setup ## fit the simulated machine to the published main table again; record and page under out/fits
+	$(RUN) -m harness fit
 
 lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .

@@ -12,7 +12,7 @@ from harness.surroundings import ERROR, OK, UNREAD, Surroundings, real
 from harness.trees import exclusive_directory
 from harness.workspace import REPOSITORY
 
-VERBS = ("screen", "plan", "bundle", "report", "records", "hunt", "claims", "status", "doctor")
+VERBS = ("screen", "plan", "bundle", "report", "records", "hunt", "fit", "claims", "status", "doctor")
 HELP_WORDS = ("help", "--help", "-h")
 
 

@@ -15,7 +15,7 @@ from harness.errors import ConfigError
 
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
 SCREEN = "screen"
-VERB_AXES = {SCREEN: overrides.AXES, "plan": overrides.AXES, "hunt": ("arm",)}
+VERB_AXES = {SCREEN: overrides.AXES, "plan": overrides.AXES, "hunt": ("arm",), "fit": overrides.AXES}
 """Groups of a verb that take values as well as options."""
 
 

@@ -55,7 +55,7 @@ def latency(beside: Beside, path: Path) -> Path:
         _both(axes, beside, index, "baseline_us", _Look(f"{beside.baseline_name}, ", _BASELINE_COLOR, "s"))
         _both(axes, beside, index, "candidate_us", _Look(f"{beside.candidate_name}, ", _CANDIDATE_COLOR, "o"))
         axes.set_yscale("log")
-        _plain_ticks(axes.yaxis, [10, 20, 50, 100, 200, 500, 1000])
+        plain_ticks(axes.yaxis, [10, 20, 50, 100, 200, 500, 1000])
 
     return _panels(beside, draw, "round trip, us", path)
 
@@ -114,12 +114,13 @@ def _panels(beside: Beside, draw: Callable[[Any, int], None], y_label: str, path
 def _dress(axes: Any, row: Row, tokens: Sequence[int]) -> None:
     axes.set_title(row_label(row), fontsize=10)
     axes.set_xscale("log", base=2)
-    _plain_ticks(axes.xaxis, tokens)
+    plain_ticks(axes.xaxis, tokens)
     axes.grid(visible=True, color="0.9", linewidth=0.6)
     axes.tick_params(labelsize=9)
 
 
-def _plain_ticks(axis: Any, values: Sequence[int]) -> None:
+def plain_ticks(axis: Any, values: Sequence[int]) -> None:
+    """Ticks at these values and no others, as plain numbers."""
     axis.set_major_locator(FixedLocator(list(values)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

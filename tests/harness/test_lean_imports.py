@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("hydra", "omegaconf", "submitit", "matplotlib", "pandas")
+HEAVY = ("hydra", "omegaconf", "submitit", "matplotlib", "pandas", "scipy")
 
 
 def loaded_by(module: str) -> set[str]:

@@ -1,0 +1,197 @@
+"""What a fit runs with: frozen, validated once at the edge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from afdep import Machine, World
+from afdep.build import build
+from harness import published, sections
+from harness.config import Row, ScreenConfig
+from harness.errors import ConfigError, UsageError, valid_names
+from harness.fit.cells import Bench
+from harness.published import Point, PublishedTable
+from harness.validate import screen_config
+from harness.words import as_count, as_distinct, as_name, as_word
+
+NONE = "none"
+ROW_KEYS = ("layout", "hidden", "dtype", "routing")
+COUNTS = ("evaluations", "most_exchanges", "route_tokens")
+NUMBERS = ("pull_pct", "step", "collinear", "identified_pct")
+
+
+@dataclass(frozen=True)
+class Free:
+    """A constant that is fitted, with its bounds."""
+
+    name: str
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """A validated fit.
+
+    Args:
+        screen: rows, tokens and the two arms.
+        table: the published figures.
+        bench: how a cell is simulated, with the machine of the file.
+        free: the constants that are fitted.
+        fitted_rows: indices of the rows that they are fitted on.
+        step_down: constants that are stepped down.
+        evaluations, most_exchanges, route_tokens: see conf/fit.
+        pull_pct, step, collinear, identified_pct: see conf/fit.
+        jobs: processes at a time.
+        keep: name of the kept record, or None.
+        write: path of the machine file to be written, or None.
+    """
+
+    screen: ScreenConfig
+    table: PublishedTable
+    bench: Bench
+    free: tuple[Free, ...]
+    fitted_rows: tuple[int, ...]
+    step_down: tuple[str, ...]
+    evaluations: int
+    most_exchanges: int
+    route_tokens: int
+    pull_pct: float
+    step: float
+    collinear: float
+    identified_pct: float
+    jobs: int
+    keep: str | None
+    write: Path | None
+
+
+def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, Any]], repository: Path) -> FitSettings:
+    """Read a composed configuration, and build the library that simulates.
+
+    Raises:
+        ConfigError, ValueReadError, UsageError, PublishedError, AfdepError: a value of no use.
+        MachineError: no such machine, or one whose constants are not those of the cost model.
+    """
+    screen = _screen(config, routings, repository)
+    machine = Machine.load(screen.backend.machine, repository / "conf" / "machine")
+    fit = config["fit"]
+    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
+    told |= {name: _number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    return FitSettings(
+        screen=screen,
+        table=_table(screen, repository),
+        bench=_bench(screen, machine),
+        free=tuple(_free(machine, name, bounds) for name, bounds in _constants(fit["constants"], machine).items()),
+        fitted_rows=_rows(fit["rows"], screen.rows),
+        step_down=tuple(_known("fit.step_down", one, machine) for one in fit["step_down"]),
+        jobs=as_count("jobs", config["jobs"], minimum=1),
+        keep=_name(config["keep"]),
+        write=_write(as_word("write", config["write"], "a path or none"), repository),
+        **told,
+    )
+
+
+def _screen(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, Any]], repository: Path) -> ScreenConfig:
+    trees = {"baseline": "working", "candidate": "working"}
+    screen = screen_config({**config, "trees": trees, "trace": NONE}, routings, repository)
+    if len(screen.arms) != 2 or screen.backend.name != "sim":
+        received = f"{len(screen.arms)} arms on {screen.backend.name}"
+        raise ConfigError(
+            f"fit: expected two arms on the simulator, received {received}.", "Leave arm and backend out."
+        )
+    return screen
+
+
+def _table(screen: ScreenConfig, repository: Path) -> PublishedTable:
+    """The published table; it must have every cell."""
+    if screen.published is None:
+        raise ConfigError("screen.published: expected a published table, received none.", "Choose screen=table.")
+    table = published.load(screen.published, repository / "records" / "published" / "tables.csv")
+    for row in screen.rows:
+        for tokens in screen.tokens:
+            point = Point(row.layout, row.hidden, row.dtype, row.routing, tokens)
+            if point not in table.cells:
+                raise ConfigError(
+                    f"cell {' '.join(map(str, point))}: expected a published figure, received none.",
+                    f"Fit to cells of {screen.published} alone.",
+                )
+    return table
+
+
+def _bench(screen: ScreenConfig, machine: Machine) -> Bench:
+    """The bench, after one world was made on it: that refuses constants that are not those of the cost model."""
+    library = build()
+    row, exchange = screen.rows[0], screen.exchange
+    world = World(
+        row.layout,
+        hidden=row.hidden,
+        num_experts=row.experts,
+        top_k=exchange.top_k,
+        capacity=exchange.capacity,
+        transport_sms=exchange.transport_sms,
+        machine=machine,
+        library=library,
+    )
+    return Bench(exchange, machine, library, str(world.identity["digest"]))
+
+
+def _constants(value: object, machine: Machine) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigError("fit.constants: expected constants with bounds, received none.", "Give at least one.")
+    return {_known("fit.constants", name, machine): bounds for name, bounds in value.items()}
+
+
+def _known(key: str, name: object, machine: Machine) -> str:
+    names = list(machine.constants())
+    if name not in names:
+        raise UsageError(f"{key}: expected a constant of {machine.name}, received {name!r}.", valid_names(name, names))
+    return str(name)
+
+
+def _free(machine: Machine, name: str, bounds: object) -> Free:
+    value = machine.constants()[name]
+    if not isinstance(bounds, Mapping) or set(bounds) != {"lower", "upper"}:
+        raise ConfigError(f"fit.constants.{name}: expected lower and upper, received {bounds!r}.", "Give both.")
+    lower, upper = (_number(f"fit.constants.{name}.{side}", bounds[side]) for side in ("lower", "upper"))
+    if not 0 < lower < value < upper:
+        raise ConfigError(
+            f"fit.constants.{name}: expected bounds around {value:g}, received {lower:g} and {upper:g}.",
+            "A fit starts at the value of the machine file, inside the bounds and above 0.",
+        )
+    return Free(name, lower, upper)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise UsageError(f"{name}: expected a number of at least 0, received {value!r}.", "Write a plain number.")
+    return float(value)
+
+
+def _rows(value: object, rows: Sequence[Row]) -> tuple[int, ...]:
+    """The indices of the rows that are named."""
+    found = []
+    for one in as_distinct("fit.rows", value):
+        named = sections.section({"row": one}, "row", ROW_KEYS)
+        matching = [index for index, row in enumerate(rows) if all(getattr(row, key) == named[key] for key in ROW_KEYS)]
+        if not matching:
+            known = "; ".join(f"{row.layout} {row.hidden} {row.dtype} {row.routing}" for row in rows)
+            raise ConfigError(f"fit.rows: expected a row of the screen, received {one!r}.", f"It has {known}.")
+        found += matching
+    return tuple(found)
+
+
+def _name(value: object) -> str | None:
+    name = as_name("keep", value)
+    return None if name == NONE else name
+
+
+def _write(word: str, repository: Path) -> Path | None:
+    path = repository / word
+    if word == NONE:
+        return None
+    if path.exists() or path.suffix != ".yaml":
+        raise UsageError(
+            f"write: expected the path of a new .yaml file, received {word!r}.", "Machine files stay: choose another."
+        )
+    return path

@@ -1,0 +1,99 @@
+"""The fit itself: least squares over the logarithms of the constants, inside their bounds, on the fitted rows alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import least_squares, lsq_linear
+
+from harness.fit.figures import Array, Figures, jacobian_pct, residuals_pct, rms_pct
+from harness.fit.settings import Free
+from harness.records.fits import FitStep
+
+
+@dataclass(frozen=True)
+class Pull:
+    """What holds constants where they start.
+
+    Args:
+        start: their values.
+        pct: what doubling or halving one costs, as the residual of one figure.
+    """
+
+    start: Array
+    pct: float
+
+    @property
+    def weight(self) -> float:
+        """The residual per unit of log(constant)."""
+        return self.pct / float(np.log(2.0))
+
+
+@dataclass
+class Problem:
+    """A fit while it runs.
+
+    Args:
+        free: the constants.
+        pull: what holds them.
+        target: figures of the fitted rows; no other row is known here.
+        evaluate: round trips [row, tokens, arm] of the fitted rows at these values.
+        slopes: d log(us) / d log(constant) of the free constants there, [constant, row, tokens, arm].
+        steps: the points tried so far.
+    """
+
+    free: Sequence[Free]
+    pull: Pull
+    target: Figures
+    evaluate: Callable[[Mapping[str, float]], Array]
+    slopes: Callable[[Mapping[str, float]], Array]
+    listen: Callable[[FitStep], None] = lambda step: None
+    steps: list[FitStep] = field(default_factory=list)
+    _last_us: Array = field(default_factory=lambda: np.zeros(0))
+
+    def values(self, logs: Array) -> dict[str, float]:
+        """The constants at a point, which is log(value / start) of each."""
+        return {one.name: float(value) for one, value in zip(self.free, self.pull.start * np.exp(logs), strict=True)}
+
+    def residuals(self, logs: Array) -> Array:
+        """What the fit makes small, at a point: the figures' residuals, then the pulls."""
+        self._last_us = self.evaluate(self.values(logs))
+        found = np.concatenate([residuals_pct(self._last_us, self.target), self.pull.weight * logs])
+        rms = rms_pct(self._last_us, self.target.us)
+        values = tuple(self.values(logs).values())
+        step = FitStep(evaluation=len(self.steps) + 1, rms_pct=rms, cost=float(found @ found), values=values)
+        self.steps.append(step)
+        self.listen(step)
+        return found
+
+    def jacobian(self, logs: Array) -> Array:
+        figures = jacobian_pct(self._last_us, self.slopes(self.values(logs)))
+        return np.concatenate([figures, self.pull.weight * np.eye(len(self.free))])
+
+
+def solve(problem: Problem, evaluations: int) -> FitStep:
+    """The best point of a fit that may try so many."""
+    least_squares(
+        problem.residuals,
+        np.zeros(len(problem.free)),
+        jac=problem.jacobian,
+        bounds=log_bounds(problem.free, problem.pull.start),
+        max_nfev=evaluations,
+        ftol=1e-3,
+        xtol=1e-3,
+        gtol=1e-6,
+    )
+    return min(problem.steps, key=lambda step: step.cost)
+
+
+def linear(residuals: Array, jacobian: Array, bounds: tuple[Array, Array], weight: float) -> Array:
+    """The point that makes linearised residuals and pulls least, inside the bounds, as log(value / start)."""
+    matrix = np.concatenate([jacobian, weight * np.eye(jacobian.shape[1])])
+    target = np.concatenate([-residuals, np.zeros(jacobian.shape[1])])
+    return np.asarray(lsq_linear(matrix, target, bounds=bounds, method="bvls").x, dtype=np.float64)
+
+
+def log_bounds(free: Sequence[Free], start: Array) -> tuple[Array, Array]:
+    """The bounds of each constant as log(bound / start)."""
+    lower = np.log(np.array([one.lower for one in free]) / start)
+    return lower, np.log(np.array([one.upper for one in free]) / start)

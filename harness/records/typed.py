@@ -1,0 +1,91 @@
+"""Tables of one dataclass: its fields give the Arrow schema, and each file says its version and content hash."""
+
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.records.errors import RecordError
+from harness.records.files import write_once
+
+_VERSION, _HASH = b"table_version", b"content_sha256"
+
+_ARROW: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    tuple[float, ...]: pa.list_(pa.float64()),
+}
+
+T = TypeVar("T")
+
+
+class DamagedTableError(RecordError, ValueError):
+    """A table file whose content is not what its metadata says."""
+
+
+def schema(kind: type[Any]) -> pa.Schema:
+    """The Arrow schema of a dataclass; a field that may be None is nullable, no other is."""
+    return pa.schema([_field(one) for one in dataclasses.fields(kind)])
+
+
+def write_table(directory: Path, name: str, version: int, rows: Sequence[Any]) -> Path:
+    """Write at least one row, all of one dataclass, as the new file NAME.parquet.
+
+    Raises:
+        FileExistsError: there is a file of that name.
+    """
+    table = pa.Table.from_pylist([dataclasses.asdict(row) for row in rows], schema=schema(type(rows[0])))
+    metadata = {_VERSION: str(version).encode(), _HASH: content_hash(rows).encode()}
+    return write_once(directory, f"{name}.parquet", table.replace_schema_metadata(metadata))
+
+
+def read_table(path: Path, version: int, kind: type[T]) -> tuple[T, ...]:
+    """The rows of one file.
+
+    Raises:
+        DamagedTableError: another version or schema, or other rows than were written.
+    """
+    with path.open("rb") as stream:
+        table = pq.ParquetFile(stream).read(use_threads=False)
+    metadata = table.schema.metadata or {}
+    _expect(path, "version", str(version), metadata.get(_VERSION, b"none").decode())
+    found = table.schema.remove_metadata()
+    _expect(path, "schema", str(schema(kind).names), "another" if not found.equals(schema(kind)) else str(found.names))
+    rows = tuple(kind(**{name: _plain(value) for name, value in row.items()}) for row in table.to_pylist())
+    _expect(path, "content hash", metadata.get(_HASH, b"none").decode(), content_hash(rows))
+    return rows
+
+
+def content_hash(rows: Sequence[Any]) -> str:
+    """sha256 over the rows as canonical JSON lines, in order."""
+    lines = [json.dumps(dataclasses.asdict(row), sort_keys=True) for row in rows]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _field(one: dataclasses.Field[Any]) -> pa.Field:
+    inner: Any = one.type
+    nullable = isinstance(inner, types.UnionType)
+    if nullable:
+        (inner,) = (arg for arg in typing.get_args(inner) if arg is not type(None))
+    return pa.field(one.name, _ARROW[inner], nullable)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _expect(path: Path, what: str, expected: str, received: str) -> None:
+    if expected != received:
+        raise DamagedTableError(
+            f"{path.name}: {what}: expected {expected!r}, received {received!r}.",
+            "Make it again; keep this file to look at.",
+        )
