@@ -35,8 +35,8 @@ PLANTS = (
         (
             (
                 DIRECTED,
-                "guard(e), senders.last - senders.first,",
-                "guard(e), senders.last - senders.first - (phase == elastic::kDispatch ? 1 : 0),",
+                "guard(e, phase), senders.last - senders.first,",
+                "guard(e, phase), senders.last - senders.first - (phase == elastic::kDispatch ? 1 : 0),",
             ),
         ),
         budget=100,
@@ -126,7 +126,7 @@ PLANTS = (
         "afdep[AFDEP_UNION_NOTIFY=1]",
         ((DIRECTED, "    if (!has(e, kUnionNotify)) return 0;\n", "    return 0;\n"),),
         budget=60,
-        ends_in="DeadlockError",
+        ends_in="AfdepError",
     ),
     Plant(
         "a receiver expects one arrival too many",
@@ -162,7 +162,7 @@ PLANTS = (
         "a count that was taken is not cleared",
         "count",
         "afdep",
-        ((NOTIFY, "  prim::store(word, std::int64_t{0});\n  return static_cast", "  return static_cast"),),
+        ((NOTIFY, "  prim::store(word, std::int64_t{0});\n  return decode", "  return decode"),),
         budget=60,
         ends_in="AfdepError",
     ),
