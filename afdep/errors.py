@@ -213,7 +213,8 @@ class TokenCountAssertion(DeviceAssertion):
     def __init__(self, rank: int, most: int, received: int):
         super().__init__("num_tokens_out_of_range", rank, -1, -1, received)
         self.args = (rank, most, received)
-        self.problem = f"device assertion {self.name}: rank {rank}, expected num_tokens 0..{most}, received {received}."
+        told = f"expected num_tokens 0..{most}, received {received}" if most >= 0 else "which raises what it read"
+        self.problem = f"device assertion {self.name}: rank {rank}, {told}."
         self.next_step = "The word may count the rows of x, and the bucket at most: T <= min(len(x), bucket)."
         self.most = most
         self.received = received

@@ -99,7 +99,7 @@ class DeviceBuffer:
         first_timeout_s = max(timeout_s, _FIRST_TIMEOUT_S) if first_timeout_s is None else first_timeout_s
         self._end = NativeRank(self._native, group, self.rank, self._native_shape, maker, first_timeout_s)
         self._stream = torch.cuda.Stream(priority=torch.cuda.Stream.priority_range()[1])
-        self._group = group
+        self.group = group
         self._begun = 0
         self._tokens: int | None = None
         self._received: DeviceReceived | None = None
@@ -255,7 +255,7 @@ class DeviceBuffer:
         """Give everything back; collective. The Buffer and what it received are dead afterwards."""
         self._ended_by = self._ended_by or "it was closed"
         torch.cuda.synchronize()
-        dist.barrier(self._group)
+        dist.barrier(self.group)
         self._end.release()
 
     def _begin(self) -> None:

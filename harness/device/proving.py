@@ -42,7 +42,7 @@ def prove(buffer: DeviceBuffer, loads: Sequence[Any], bucket: int, seed: int) ->
     exchanges = [proof.draw(buffer, load, seed + index) for index, load in enumerate(loads)]  # type: ignore[arg-type]
     buffer.poison(bucket)
     buffer.synchronize()
-    dist.barrier()  # a peer's first record must not meet poison that is still to come
+    dist.barrier(buffer.group)  # a peer's first record must not meet poison that is still to come
     if buffer.role == "attention":
         _prove_source(buffer, [sent[buffer.rank - buffer.layout.ffn_ranks] for sent in exchanges], bucket)
     else:

@@ -1,0 +1,155 @@
+"""Scenarios of four ranks that share GPUs under MPS; a layout takes the first ranks, on the GPUs of its placement."""
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from afdep import Layout
+from afdep.cuda import DeviceBuffer
+from afdep.timing import Load
+from harness.colocation import place
+from harness.device import proving
+from tests.device.exchanges import (
+    captured,
+    drawn,
+    exchange,
+    is_poisoned,
+    on_gpu,
+    pass_on,
+    passed_on,
+    same,
+)
+from tests.device.player import Stage, raised
+
+ENDS_WITH_A_FAILURE = False
+LAYOUTS = ("2A1F", "2A2F", "3A1F", "1A3F")
+COUNTS = ((7, 1), (8, 0), (0, 8), (4, 4), (8, 8), (0, 0))
+
+
+def _seated(stage: Stage, layout: str, gpus: int = 2, **changes: Any) -> DeviceBuffer:
+    """A Buffer on the GPU of this rank's seat."""
+    torch.cuda.set_device(place(Layout.parse(layout), gpus).seats[stage.rank].gpu % torch.cuda.device_count())
+    return stage.buffer(layout, **({"num_experts": 24, "first_timeout_s": 20.0, "timeout_s": 5.0} | changes))
+
+
+def share_of_sms(stage: Stage) -> int:
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
+
+
+def exact_on_two_gpus(stage: Stage) -> dict[str, str]:
+    return _exact(stage, gpus=2)
+
+
+def exact_on_one_gpu(stage: Stage) -> dict[str, str]:
+    return _exact(stage, gpus=1)
+
+
+def _exact(stage: Stage, gpus: int) -> dict[str, str]:
+    """By layout and arm, what a proof of three exchanges each of 1 and 33 tokens says."""
+    found = {}
+    for layout in LAYOUTS:
+        for arm in ("m2n", "afdep"):
+            if stage.plays(layout):
+                found[f"{layout} {arm}"] = raised(lambda a=arm, lay=layout: _prove(_seated(stage, lay, gpus, arm=a)))
+            stage.barrier()
+    return found
+
+
+def _prove(buffer: DeviceBuffer) -> None:
+    sources = range(buffer.layout.attention_ranks)
+    for tokens in (1, 33):
+        loads = [Load([drawn(buffer, tokens, 10 * seed + source)[1] for source in sources]) for seed in range(3)]
+        proving.prove(buffer, loads, tokens, 7)
+    buffer.close()
+
+
+def counts_of_replays(stage: Stage) -> None:
+    """Captured with four tokens on each source; replayed with other counts, which lie in words on the GPUs."""
+    layout = "2A1F"
+    if not stage.plays(layout):
+        return
+    buffer = _seated(stage, layout)
+    rows, ids = drawn(buffer, 8, stage.rank)
+    x, routes = on_gpu(rows, ids)
+    word, collected = torch.tensor([4], dtype=torch.int32, device="cuda"), []
+    exchange(buffer, 8)
+
+    def enqueue() -> None:
+        if buffer.role == "ffn":
+            pass_on(buffer, 8)
+            return
+        buffer.source_dispatch(x, routes, bucket=8, num_tokens=word)
+        collected.append(buffer.source_collect())
+
+    graph = captured(enqueue)
+    for counts in COUNTS * 3:
+        count = counts[stage.rank - 1] if stage.rank else 0
+        word.fill_(count)
+        graph.replay()
+        buffer.synchronize()
+        for y in collected:
+            assert same(y, passed_on(buffer, rows, ids, num_tokens=count)), f"another result for {counts}"
+    buffer.close()
+
+
+def idle_then_empty(stage: Stage) -> None:
+    """The first exchange comes after five idle seconds; then one source has no token for a hundred exchanges."""
+    layout = "2A1F"
+    if not stage.plays(layout):
+        return
+    buffer = _seated(stage, layout)
+    time.sleep(5)
+    exchange(buffer, 8)
+    rows, ids = drawn(buffer, 8 if stage.rank == 1 else 0, 1)
+    x, routes = on_gpu(rows.reshape(-1, 256), np.ascontiguousarray(ids.reshape(-1, 4)))
+    for _ in range(100):
+        if stage.rank == 0:
+            pass_on(buffer, 8)
+            continue
+        buffer.source_dispatch(x, routes, bucket=8)
+        assert same(buffer.source_collect(), passed_on(buffer, rows, ids))
+    buffer.synchronize()
+    buffer.close()
+
+
+def symmetric_asked_for(stage: Stage) -> dict[str, Any]:
+    """Ranks that share a GPU ask for symmetric memory: who made the windows, and what the log says."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("afdep").addHandler(handler)
+    buffer = _seated(stage, "2A2F", maker="symmetric")
+    exchange(buffer)
+    made = buffer.identity["windows"]
+    buffer.close()
+    return {"windows": made, "log": lines}
+
+
+def silent_source(stage: Stage) -> dict[str, Any]:
+    return _without(stage, silent=3)
+
+
+def silent_ffn(stage: Stage) -> dict[str, Any]:
+    return _without(stage, silent=1)
+
+
+def silent_source_of_the_symmetric_arm(stage: Stage) -> dict[str, Any]:
+    return _without(stage, silent=3, arm="m2n")
+
+
+def _without(stage: Stage, silent: int, arm: str = "afdep") -> dict[str, Any]:
+    """2A2F: whole exchanges, then one that a rank stays away from: what the others raise, when, and what y holds."""
+    buffer = _seated(stage, "2A2F", timeout_s=2.0, arm=arm)
+    for seed in range(3):
+        exchange(buffer, seed=seed)
+    stage.barrier()
+    if stage.rank == silent:
+        return {}
+    y: list[Any] = []
+    started = time.monotonic()
+    said = raised(lambda: exchange(buffer, seed=9, y=y))
+    seconds = time.monotonic() - started
+    return {"said": said, "seconds": seconds, "stale": sum(not is_poisoned(one) for one in y)}
