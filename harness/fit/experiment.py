@@ -9,10 +9,12 @@ import numpy as np
 from harness.digests import harness_digest
 from harness.fit.cells import Runner, Task, cell_us
 from harness.fit.figures import Array, Figures, published_figures
+from harness.fit.leave_out import solution
 from harness.fit.settings import COUNTS, NUMBERS, FitSettings
 from harness.fit.slopes import Slopes, exchanges_of, measure, step_of
 from harness.fit.solve import Problem, Pull, solve
-from harness.records.fits import Fit, FitCell, FitConstant, FitRun, FitSlope
+from harness.fit.study import Study
+from harness.records.fits import Fit, FitCell, FitConstant, FitRefit, FitRun, FitSlope
 from harness.surroundings import Surroundings
 
 Values = Mapping[str, float]
@@ -30,13 +32,15 @@ def perform(settings: FitSettings, run: Runner, command: str, around: Surroundin
     found = problem.values(np.log(np.array(best.values) / problem.pull.start))
     after = experiment.table(rows, found)
     experiment.say(f"the table with evaluation {best.evaluation}: {after.size} cells")
-    return Fit(
+    fit = Fit(
         experiment.run_record(command),
         cell_records(settings, before, after),
         constant_records(settings, found),
         slope_records(settings, names, slopes),
         tuple(problem.steps),
+        (),
     )
+    return replace(fit, refits=experiment.refits(Study(fit)))
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,19 @@ class Experiment:
             lambda values: at_start if values == start else self.slopes(names, rows, values).slope,
             lambda step: self.say(f"evaluation {step.evaluation}: rms {step.rms_pct:.2f} %, cost {step.cost:.1f}"),
         )
+
+    def refits(self, study: Study) -> tuple[FitRefit, ...]:
+        """Each row left out and each row alone in a linearised refit, and the row simulated with what it finds."""
+        rows = range(len(study.rows))
+        found = []
+        for row in rows:
+            for alone, fitted in ((False, [other for other in rows if other != row] or [row]), (True, [row])):
+                factors = np.exp(solution(study, fitted))
+                values = {one.name: one.value * float(by) for one, by in zip(study.free, factors, strict=True)}
+                us = tuple(map(float, self.table([row], values).ravel()))
+                found.append(FitRefit(row=row, alone=alone, values=tuple(values.values()), simulated_us=us))
+            self.say(f"refits for row {row + 1} of {len(rows)}")
+        return tuple(found)
 
     def run_record(self, command: str) -> FitRun:
         screen, bench = self.settings.screen, self.settings.bench

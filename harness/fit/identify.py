@@ -47,8 +47,8 @@ class Identification:
 
     @property
     def condition(self) -> float:
-        """The largest singular value against the smallest."""
-        smallest = float(self.singular_values[-1])
+        """The largest singular value against the smallest, which is 0 where constants outnumber the figures."""
+        smallest = float(self.singular_values[-1]) if self.freedom >= 0 else 0.0
         return float(self.singular_values[0]) / smallest if smallest > 0 else NO_BOUND
 
     @property

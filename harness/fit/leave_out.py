@@ -1,4 +1,4 @@
-"""Refits on other rows, and of single constants. All linearised at the machine file's values, and not simulated."""
+"""Refits on other rows, and of single constants, linearised at the machine file's values."""
 
 import math
 from collections.abc import Sequence
@@ -21,16 +21,18 @@ class Refit:
     Args:
         row: the row that it is about.
         now_pct: rms of the row's round trips, 100 log(simulated / published), as the machine file has them.
-        without_pct: after a refit on every row but this one.
-        alone_pct: after a refit on this row alone.
-        others_pct: rms of the fitted rows after the refit on this row alone.
+        without_pct, without_simulated_pct: after a refit on every row but this one, as predicted and as simulated.
+        alone_pct, alone_simulated_pct: after a refit on this row alone.
+        others_pct: rms of the fitted rows after the refit on this row alone, as predicted.
         at_bound: constants that end at a bound in the refit on this row alone.
     """
 
     row: int
     now_pct: float
     without_pct: float
+    without_simulated_pct: float
     alone_pct: float
+    alone_simulated_pct: float
     others_pct: float
     at_bound: tuple[str, ...]
 
@@ -68,14 +70,16 @@ def rms_after(study: Study, rows: Sequence[int], names: Sequence[str], logs: Arr
     """The rms of the rows' round trips once log of each constant changed by so much, linearised."""
     count = study.num_latencies(rows)
     after = study.residuals_pct(rows)[:count] + study.jacobian_pct(rows, names)[:count] @ logs
-    return float(np.sqrt(np.mean(after**2)))
+    return _rms(after)
 
 
-def left_alone(study: Study, row: int) -> tuple[Array, Array]:
-    """Residuals of a row's round trips, 100 log(simulated / published), now and after the refit on the row alone."""
-    count, names = study.num_latencies([row]), [one.name for one in study.free]
-    now = study.residuals_pct([row])[:count]
-    return now, now + study.jacobian_pct([row], names)[:count] @ solution(study, [row])
+def refit_residuals_pct(study: Study, row: int, alone: bool) -> Array:
+    """A row's 100 log(simulated / published) after a refit on it alone or on all others: [tokens, arm]."""
+    return np.asarray(100.0 * np.log(study.refit_us(row, alone) / study.published.us[row]))
+
+
+def _rms(residuals: Array) -> float:
+    return float(np.sqrt(np.mean(residuals**2)))
 
 
 def strongest(study: Study, row: int, column: int) -> list[tuple[str, float]]:
@@ -92,7 +96,9 @@ def _refit(study: Study, row: int, others: Sequence[int]) -> Refit:
         row,
         rms_after(study, [row], names, np.zeros(len(names))),
         rms_after(study, [row], names, without),
+        _rms(refit_residuals_pct(study, row, alone=False)),
         rms_after(study, [row], names, alone),
+        _rms(refit_residuals_pct(study, row, alone=True)),
         rms_after(study, study.fitted_rows, names, alone),
         tuple(name for name, log, low, high in zip(names, alone, *_bounds(study), strict=True) if log in (low, high)),
     )

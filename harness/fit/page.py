@@ -103,18 +103,18 @@ def _other_hidden(study: Study) -> list[str]:
 
 def _need_lead() -> str:
     return (
-        "Simulated against published, and what is left of it after the linearised refit on the row alone, which is "
-        "free to spoil every other row: as far as the model is linear, no values of the fitted constants inside their "
-        "bounds explain what is left there. The constants that move a cell most stand beside it, with their slopes, "
-        "the mean over both arms."
+        "100 log(simulated / published): as it is, and with the constants of the refit on the row alone, which is free "
+        "to spoil every other row. What is left there is not for these constants to explain. The constants that move "
+        "a cell most stand beside it, with their slopes, the mean over both arms."
     )
 
 
 def _refit_lead(study: Study) -> str:
     return (
-        "Not simulated: linearised refits of the fitted constants from the same Jacobian, inside their bounds. `row "
-        "left out` is fitted on all rows but this one, `row alone` on this row and no other: what it leaves is more "
-        "than these constants can mend, and is the model's. rms of 100 log(simulated / published), round trips."
+        "Refits of the fitted constants, inside their bounds and linearised: one step from the Jacobian at the machine "
+        "file's values. *Linearised* is what that step predicts, *simulated* what the simulator gives with the "
+        "constants that it found. `row left out` is fitted on all rows but this one, `row alone` on this row and no "
+        "other. rms of 100 log(simulated / published), round trips."
     )
 
 

@@ -92,6 +92,11 @@ class Study:
         """Round trips among the figures of rows; the rest are changes, which follow from them but for rounding."""
         return self.simulated_us[list(rows)].size
 
+    def refit_us(self, row: int, alone: bool) -> Array:
+        """A row simulated with the constants of a linearised refit on it alone, or on all others: [tokens, arm]."""
+        (found,) = (one for one in self.fit.refits if (one.row, one.alone) == (row, alone))
+        return np.array(found.simulated_us).reshape(len(self.tokens), 2)
+
     def _us(self, kind: str) -> Array:
         pairs = [[getattr(cell, f"{kind}_{arm}_us") for arm in ("baseline", "candidate")] for cell in self.fit.cells]
         return np.array(pairs, dtype=np.float64).reshape(-1, len(self.tokens), 2)

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.fit.figures import rms_pct
 from harness.fit.identify import Identification
-from harness.fit.leave_out import Move, Refit, left_alone, strongest
+from harness.fit.leave_out import Move, Refit, refit_residuals_pct, strongest
 from harness.fit.study import Study
 from harness.tables import ABSENT, MINUS, markdown, row_label
 
@@ -104,7 +104,7 @@ def refits(study: Study, found: Sequence[Refit]) -> str:
     lines = [
         [
             row_label(study.rows[one.row]),
-            *(f"{value:.1f}" for value in (one.now_pct, one.without_pct, one.alone_pct, one.others_pct)),
+            *(f"{value:.1f}" for value in _in_order(one)),
             ", ".join(f"`{name}`" for name in one.at_bound) or ABSENT,
         ]
         for one in found
@@ -112,12 +112,19 @@ def refits(study: Study, found: Sequence[Refit]) -> str:
     header = [
         "layout, hidden, routing",
         "simulated: rms, %",
-        "linearised, row left out: rms, %",
-        "linearised, row alone: rms, %",
-        "the fitted rows then: rms, %",
+        "row left out, linearised: rms, %",
+        "row left out, simulated: rms, %",
+        "row alone, linearised: rms, %",
+        "row alone, simulated: rms, %",
+        "row alone, linearised: rms of the fitted rows, %",
         "at a bound, row alone",
     ]
-    return markdown(header, lines, frozenset(range(1, 5)))
+    return markdown(header, lines, frozenset(range(1, 7)))
+
+
+def _in_order(one: Refit) -> tuple[float, ...]:
+    left_out = one.without_pct, one.without_simulated_pct
+    return one.now_pct, *left_out, one.alone_pct, one.alone_simulated_pct, one.others_pct
 
 
 def moves(study: Study, by_row: Sequence[Sequence[Move]]) -> str:
@@ -140,7 +147,8 @@ def moves(study: Study, by_row: Sequence[Sequence[Move]]) -> str:
 
 def needs(study: Study, row: int) -> str:
     """A row cell by cell: how far off it is, what a refit on it alone would leave, and which constants move it."""
-    now, left = (each.reshape(len(study.tokens), 2) for each in left_alone(study, row))
+    now = study.residuals_pct([row])[: study.num_latencies([row])].reshape(-1, 2)
+    left = refit_residuals_pct(study, row, alone=True)
     lines = [
         [
             f"{tokens:,}",
@@ -149,8 +157,8 @@ def needs(study: Study, row: int) -> str:
         ]
         for column, tokens in enumerate(study.tokens)
     ]
-    kinds = ("simulated", "linearised, row alone")
-    header = ["T", *(f"{kind}: {arm}, 100 log" for kind in kinds for arm in study.arms), "moved most by"]
+    kinds = ("machine file", "refit on this row alone")
+    header = ["T", *(f"{kind}, simulated: {arm}, 100 log" for kind in kinds for arm in study.arms), "moved most by"]
     return markdown(header, lines, frozenset(range(5)))
 
 

@@ -1,8 +1,9 @@
-"""Records of fits: a folder for each, with its run, cells, constants, slopes and steps as tables of their own."""
+"""Records of fits: a folder for each, with its run, cells, constants, slopes, steps and refits as tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.records.typed import read_table, write_table
 
@@ -123,6 +124,23 @@ class FitStep:
     values: tuple[float, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitRefit:
+    """A linearised refit for one row, and the row simulated with what it found.
+
+    Args:
+        row: the row.
+        alone: fitted on this row and no other; else on every row but this one.
+        values: of the fitted constants, in their order.
+        simulated_us: of the row's cells, by tokens, the baseline before the candidate.
+    """
+
+    row: int
+    alone: bool
+    values: tuple[float, ...]
+    simulated_us: tuple[float, ...]
+
+
 @dataclass(frozen=True)
 class Fit:
     """All that is recorded of a fit."""
@@ -132,6 +150,16 @@ class Fit:
     constants: Sequence[FitConstant]
     slopes: Sequence[FitSlope]
     steps: Sequence[FitStep]
+    refits: Sequence[FitRefit]
+
+
+TABLES: Mapping[str, type[Any]] = {
+    "cells": FitCell,
+    "constants": FitConstant,
+    "slopes": FitSlope,
+    "steps": FitStep,
+    "refits": FitRefit,
+}
 
 
 def write_fit(directory: Path, fit: Fit) -> Path:
@@ -143,9 +171,8 @@ def write_fit(directory: Path, fit: Fit) -> Path:
     Raises:
         FileExistsError: a fit is there.
     """
-    tables = {"cells": fit.cells, "constants": fit.constants, "slopes": fit.slopes, "steps": fit.steps}
-    for name, rows in tables.items():
-        write_table(directory, name, FIT_VERSION, rows)
+    for name in TABLES:
+        write_table(directory, name, FIT_VERSION, getattr(fit, name))
     write_table(directory, "run", FIT_VERSION, [fit.run])
     return directory
 
@@ -157,10 +184,7 @@ def read_fit(directory: Path) -> Fit:
         DamagedTableError: a file that is not as it was written.
     """
     (run,) = read_table(directory / "run.parquet", FIT_VERSION, FitRun)
-    return Fit(
-        run,
-        read_table(directory / "cells.parquet", FIT_VERSION, FitCell),
-        read_table(directory / "constants.parquet", FIT_VERSION, FitConstant),
-        read_table(directory / "slopes.parquet", FIT_VERSION, FitSlope),
-        read_table(directory / "steps.parquet", FIT_VERSION, FitStep),
-    )
+    tables: dict[str, Any] = {
+        name: read_table(directory / f"{name}.parquet", FIT_VERSION, kind) for name, kind in TABLES.items()
+    }
+    return Fit(run, **tables)
