@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 TARGET ?= sim
+PLANS ?= out
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
@@ -12,7 +13,7 @@ DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh hunt fit lint test native hashes clean
+.PHONY: help setup demo demo-refresh hunt fit lint test native bundle hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -47,6 +48,9 @@ test: setup lint ## lint, then every test; what this machine lacks is skipped an
 
 native: setup ## build the native library: TARGET=sim (default) or TARGET=cuda
 	$(RUN) -c 'import sys; from afdep import build; print({"sim": build.build, "cuda": build.build_cuda}[sys.argv[1]]())' $(TARGET)
+
+bundle: setup ## every plan of PLANS (default: out), with trees and built libraries, as one folder for an offline node: out/bundle
+	$(RUN) -m harness bundle launcher.out=$(PLANS)
 
 hashes: setup ## refresh vendor/HASHES from the kernel tree and the installed nvcc
 	$(RUN) vendor/hashes.py --write

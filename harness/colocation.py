@@ -80,6 +80,22 @@ def place(layout: Layout, gpus: int) -> Placement:
     return Placement(tuple(Seat(gpu, 100 // on_gpu[gpu]) for gpu in used))
 
 
+def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
+    """The placement of a plan that says how many ranks the fullest GPU has: on as few GPUs as that allows.
+
+    Raises:
+        PlacementError: no placement has so many on the fullest.
+    """
+    placement = place(layout, -(-layout.num_ranks // ranks_per_gpu))
+    if placement.ranks_per_gpu != ranks_per_gpu:
+        raise PlacementError(
+            f"placement of {layout}: expected {ranks_per_gpu} ranks on the fullest GPU, "
+            f"received {placement.ranks_per_gpu} on the fewest GPUs.",
+            f"Write backend.ranks_per_gpu={placement.ranks_per_gpu}.",
+        )
+    return placement
+
+
 def _crowding(layout: Layout, ffn_gpus: int, gpus: int) -> int:
     """Ranks on the fullest GPU when FFN ranks have so many of them."""
     return max(-(-layout.ffn_ranks // ffn_gpus), -(-layout.attention_ranks // (gpus - ffn_gpus)))

@@ -62,12 +62,21 @@ class Findings:
     Args:
         comparisons: cells with both arms, by row index, tokens and candidate arm index.
         absences: everything planned that does not count.
-        num_ok: planned cells of processes with an ok record.
+        latencies_us: of every planned cell that counts, by row index, tokens, arm index and pair.
     """
 
     comparisons: Mapping[tuple[int, int, int], Comparison]
     absences: tuple[Absence, ...]
-    num_ok: int
+    latencies_us: Mapping[tuple[int, int, int, int], float]
+
+    @property
+    def num_ok(self) -> int:
+        return len(self.latencies_us)
+
+    def repeats_us(self, row_index: int, tokens: int, arm: int) -> list[float]:
+        """A cell of an arm, one figure a pair that has it."""
+        wanted = (row_index, tokens, arm)
+        return [figure for place, figure in sorted(self.latencies_us.items()) if place[:3] == wanted]
 
 
 def findings(plan: Plan, records: Sequence[Record]) -> Findings:
@@ -86,7 +95,7 @@ def findings(plan: Plan, records: Sequence[Record]) -> Findings:
                 latencies[process.row, cell.tokens, process.arm, process.pair] = _latency_us(measured)
             else:
                 absences.append(_absence(plan, process, cell, found, reason))
-    return Findings(_compare(plan, latencies), tuple(absences), len(latencies))
+    return Findings(_compare(plan, latencies), tuple(absences), latencies)
 
 
 def _first_process(found: Iterable[Record]) -> list[Record]:

@@ -96,18 +96,23 @@ def _quarantined(files: Sequence[Quarantined]) -> str:
 
 
 def _provenance(one: Page) -> str:
-    plan, file = one.plan, one.selection.plan_file
+    lines = provenance(one.selection.plan_file, one.found)
+    lines += [_published_line(beside) for beside in one.besides if beside.published is not None]
+    return "\n".join(lines)
+
+
+def provenance(file: PlanFile, found: Findings) -> list[str]:
+    """Where the figures of a plan come from, as the lines of a list."""
+    plan = file.plan
     trees = "; ".join(f"{tree.name} {tree.native_digest}" for tree in plan.trees)
     planned = len(plan.processes) * len(plan.cells)
-    lines = [
-        f"- command: `{file.command}`; plan {file.plan_hash}; {one.found.num_ok} of {planned} planned cells count",
+    return [
+        f"- command: `{file.command}`; plan {file.plan_hash}; {found.num_ok} of {planned} planned cells count",
         f"- tree and native digest: {trees}; backend {plan.backend.name}, machine {plan.backend.machine}; "
         f"harness {plan.harness_digest}; pairs per cell: {plan.backend.pairs}",
         f"- top-{plan.exchange.top_k}, capacity {plan.exchange.capacity:,}, experts {_experts(plan)}; "
         f"{plan.exchange.transport_sms} transport SMs, collect {plan.exchange.collect}, {plan.exchange.mode}",
     ]
-    lines += [_published_line(beside) for beside in one.besides if beside.published is not None]
-    return "\n".join(lines)
 
 
 def _experts(plan: Plan) -> str:

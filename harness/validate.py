@@ -14,6 +14,7 @@ from afdep.shapes import ExchangeShape
 from afdep.trace import Trace
 from harness import arms as arm_names
 from harness import sections
+from harness.colocation import planned
 from harness.config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
 from harness.errors import ConfigError
 from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_name, as_word, refuse_repeats
@@ -170,6 +171,8 @@ def _canonical(axis: str, value: object) -> object:
 def _check_shapes(config: ScreenConfig) -> None:
     for row, arm in itertools.product(config.rows, config.arms):
         shape = _shape(row, config.exchange)
+        if config.backend.device is not None:
+            planned(shape.layout, config.backend.ranks_per_gpu)
         if not arm_names.is_external(arm.name):
             shape.check_protocol(Arm.parse(arm.name).protocol)
         for tokens in config.tokens:

@@ -1,5 +1,6 @@
 """A rank's place on the machine: its GPU, and the process group it meets its peers in."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -7,15 +8,11 @@ import torch
 import torch.distributed as dist
 
 from afdep.layout import Layout
+from harness import colocation
 from harness.errors import RankError
 from harness.session import Session
 
 _HOST_TIMEOUT = timedelta(seconds=120)
-
-
-def index(rank: int, ranks_per_gpu: int) -> int:
-    """The GPU of a rank: FFN ranks come first, so with ranks side by side the roles share as few GPUs as they can."""
-    return rank // ranks_per_gpu
 
 
 def join(session: Session, rank: int) -> dict[str, Any]:
@@ -27,11 +24,14 @@ def join(session: Session, rank: int) -> dict[str, Any]:
     Raises:
         RankError: fewer GPUs than the plan's placement needs.
     """
-    layout, sharing = Layout.parse(session.row.layout), session.plan.backend.ranks_per_gpu
-    needed, found = -(-layout.num_ranks // sharing), torch.cuda.device_count()
+    started = time.monotonic()
+    seats = colocation.planned(Layout.parse(session.row.layout), session.plan.backend.ranks_per_gpu).seats
+    needed, found = 1 + max(seat.gpu for seat in seats), torch.cuda.device_count()
     if found < needed:
-        raise RankError({rank: f"{layout} with {sharing} a GPU needs {needed} GPUs, this machine shows {found}"})
-    torch.cuda.set_device(index(rank, sharing))
+        raise RankError({rank: f"{session.row.layout} as placed needs {needed} GPUs, this machine shows {found}"})
+    torch.cuda.set_device(seats[rank].gpu)
     dist.init_process_group("gloo", timeout=_HOST_TIMEOUT)
     name = torch.cuda.get_device_name()
-    return {"device": name, "gpu": index(rank, sharing), "gpus": found, "torch": str(torch.__version__)}
+    join_s = round(time.monotonic() - started, 3)
+    place = {"device": name, "gpu": seats[rank].gpu, "gpus": found}
+    return {**place, "torch": str(torch.__version__), "join_s": join_s}

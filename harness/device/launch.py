@@ -1,6 +1,5 @@
 """Starts the ranks of a measured process, each a fresh process of its own, and follows all of them to their end."""
 
-import os
 import queue
 import socket
 import subprocess
@@ -12,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import events, process
-
-GRACE_S = 30.0
-"""How long ranks may go on when one of them has ended badly: their own waits time out and name it."""
 
 _TICK_S = 0.1
 
@@ -28,16 +24,16 @@ class Start:
     Args:
         job: the job file, the worker's own.
         slot: the only place to import from.
-        num_ranks: of the layout.
-        ranks_per_gpu: ranks that share a GPU.
+        shares: by rank, what its environment holds of its share of a GPU; empty where that is its own.
+        grace_s: how long ranks may go on when one has ended, in good order or not: waits for it time out and name it.
         folder: where each gets an empty folder to start in, and a file for its standard error.
         environ: where allowed variables are taken from.
     """
 
     job: Path
     slot: Path
-    num_ranks: int
-    ranks_per_gpu: int
+    shares: Sequence[Mapping[str, str]]
+    grace_s: float
     folder: Path
     environ: Mapping[str, str]
 
@@ -50,19 +46,19 @@ def run(start: Start, listen: Listener) -> dict[int, str]:
     """
     heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
     port = _free_port()
-    children = [_start(start, rank, port) for rank in range(start.num_ranks)]
+    children = [_start(start, rank, port) for rank in range(len(start.shares))]
     try:
         readers = [threading.Thread(target=_read, args=(r, c, heard), daemon=True) for r, c in enumerate(children)]
         for reader in readers:
             reader.start()
-        late = _follow(children, heard, listen)
+        late = _follow(children, heard, listen, start.grace_s)
     finally:
         for child in children:
             child.kill()
     return {rank: why for rank, child in enumerate(children) if (why := _why(start, rank, child, late)) is not None}
 
 
-def _follow(children: Sequence["subprocess.Popen[str]"], heard: Any, listen: Listener) -> set[int]:
+def _follow(children: Sequence["subprocess.Popen[str]"], heard: Any, listen: Listener, grace_s: float) -> set[int]:
     """Listen until every rank has closed its output; the ranks that had not when the grace for them ended."""
     speaking, deadline = set(range(len(children))), float("inf")
     while speaking and time.monotonic() < deadline:
@@ -74,8 +70,7 @@ def _follow(children: Sequence["subprocess.Popen[str]"], heard: Any, listen: Lis
             listen(rank, event)
             continue
         speaking.discard(rank)
-        if children[rank].wait() != 0:
-            deadline = min(deadline, time.monotonic() + GRACE_S)
+        deadline = min(deadline, time.monotonic() + grace_s)
     return speaking
 
 
@@ -105,17 +100,16 @@ def _start(start: Start, rank: int, port: int) -> "subprocess.Popen[str]":
 
 def environment(start: Start, rank: int, port: int) -> dict[str, str]:
     """The environment of a rank: that of every measured process, its place in the group, and no NVLink multicast."""
-    place = {"RANK": str(rank), "WORLD_SIZE": str(start.num_ranks), "MASTER_ADDR": "127.0.0.1"}
+    place = {"RANK": str(rank), "WORLD_SIZE": str(len(start.shares)), "MASTER_ADDR": "127.0.0.1"}
     no_multicast = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1"}
-    share = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(100 // start.ranks_per_gpu)} if start.ranks_per_gpu > 1 else {}
-    own = {**place, "MASTER_PORT": str(port), **no_multicast, **share}
+    own = {**place, "MASTER_PORT": str(port), **no_multicast, **start.shares[rank]}
     return process.environment(start.slot, start.environ) | own
 
 
 def _why(start: Start, rank: int, child: "subprocess.Popen[str]", late: set[int]) -> str | None:
     returncode = child.wait()
     if rank in late:
-        return f"ended after {GRACE_S:.0f} s in which another rank was gone"
+        return f"ended by the worker: another rank was gone for {start.grace_s:.0f} s"
     if returncode == 0:
         return None
     said, _ = process.last_words(_stderr(start, rank).read_text(encoding="utf-8", errors="replace"))
@@ -130,8 +124,3 @@ def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
-
-
-def from_here(job: Path, slot: Path, num_ranks: int, ranks_per_gpu: int) -> Start:
-    """Ranks that start below this process's own folder and inherit from its environment."""
-    return Start(job, slot, num_ranks, ranks_per_gpu, Path.cwd(), os.environ)

@@ -1,22 +1,29 @@
 """The cells of a job on GPUs: the worker starts the ranks and makes records of what they say."""
 
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from afdep.layout import Layout
-from harness import events, session
+from harness import colocation, events, session
+from harness.colocation import Placement
 from harness.device import launch
 from harness.device.words import CELL, FAILED, LOADED, VOID
 from harness.errors import RankError
+from harness.mps import private_daemon
 from harness.plan import Cell
 from harness.plausibility import impossible
 from harness.recording import latency_us
 from harness.records import Record
 from harness.session import Session
+
+_GRACE = 2
+"""Waits on the device that may follow one another on a rank whose peer is gone."""
 
 
 def measure(job: Session) -> None:
@@ -31,13 +38,31 @@ def measure(job: Session) -> None:
         job.records += job.seat.void(job.plan.cells, reason, **job.observed)
         return
     gathering = Gathering(job, layout)
-    sharing = job.plan.backend.ranks_per_gpu
-    start = launch.from_here(Path(sys.argv[1]).resolve(), job.slot, layout.num_ranks, sharing)
-    endings = launch.run(start, gathering.hear)
+    with _shares(colocation.planned(layout, job.plan.backend.ranks_per_gpu)) as shares:
+        endings = launch.run(_start(job, shares), gathering.hear)
     if gathering.void:
         job.records += job.seat.void(job.unfinished, gathering.void, **job.observed)
     elif endings or job.unfinished:
-        raise RankError(endings | gathering.failures)
+        silent = dict.fromkeys(range(layout.num_ranks), "left without its cells and without a word")
+        raise RankError((silent if not endings else {}) | endings | gathering.failures)
+
+
+@contextmanager
+def _shares(placement: Placement) -> Iterator[list[dict[str, str]]]:
+    """By rank what its environment holds of its share of a GPU; a daemon serves ranks that share one."""
+    if not placement.is_shared:
+        yield [{} for _ in placement.seats]
+        return
+    with private_daemon(os.environ) as daemon:
+        yield [daemon.client(seat.percentage) for seat in placement.seats]
+
+
+def _start(job: Session, shares: Sequence[Mapping[str, str]]) -> launch.Start:
+    """Ranks that start below this process's own folder and inherit from its environment."""
+    backend = job.plan.backend
+    assert backend.device is not None
+    job_path, grace_s = Path(sys.argv[1]).resolve(), _GRACE * float(backend.device.wait_timeout_s)
+    return launch.Start(job_path, job.slot, shares, grace_s, Path.cwd(), os.environ)
 
 
 @dataclass

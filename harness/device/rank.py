@@ -7,6 +7,7 @@ by cell, what it measured. The worker that started it writes the records.
 import dataclasses
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -37,10 +38,12 @@ def main(job_path: Path, rank: int) -> int:
 
 
 def _measure(job: Session, rank: int) -> None:
+    started = time.monotonic()
     end = open_end(job, rank)
+    facts = {**end.facts, "open_s": round(time.monotonic() - started, 3)}
     reason = session.void_after_loading(job, end.identity) or _void_machine(job, end)
     observed = job.observed | {"registered_bytes": end.registered_bytes}
-    events.say(LOADED, role=end.role, observed=observed, facts=end.facts)
+    events.say(LOADED, role=end.role, observed=observed, facts=facts)
     if reason:
         raise NotMeasurableError(reason)
     plan = job.plan

@@ -13,7 +13,7 @@ from harness.compose import compose
 from harness.surroundings import ERROR, OK, Surroundings
 from harness.workspace import Workspace
 
-PACKAGES = ("numpy", "pyarrow", "ml_dtypes", "hydra-core", "matplotlib", "pyyaml")
+PACKAGES = ("numpy", "pyarrow", "ml_dtypes", "hydra-core", "matplotlib", "pyyaml", "scipy")
 PROGRAMS = {"g++": True, "git": True, "nvcc": False, "nvidia-smi": False}
 """By name, whether the simulator needs it."""
 

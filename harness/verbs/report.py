@@ -1,18 +1,23 @@
-"""`report`: tables and plots of a plan, printed and written; `target=readme` refreshes README.md and reports/."""
+"""`report`: tables and plots of a plan, printed and written; `target=readme` refreshes README.md and reports/.
 
-from collections.abc import Sequence
+`target=all` writes one page of every plan of a folder, as reports/FOLDER.md.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from harness import keeping, plots, reports
+from harness import keeping, pages, plots, reports, sections, upstream
 from harness.compose import compose
 from harness.errors import ReportError
 from harness.reports import Page
-from harness.selection import ANY, select
+from harness.selection import ANY, OUT, select
 from harness.surroundings import NOTHING, OK, Surroundings
-from harness.words import as_choice
-from harness.workspace import displayed
+from harness.words import as_choice, as_word
+from harness.workspace import Workspace, displayed
 
 README, README_SCREEN = "readme", "main"
+ALL = "all"
 README_STEM = "first-light"
 """Name of the README's plots, and of the folder under records/ that keeps what its figures come from, and no more."""
 
@@ -20,7 +25,9 @@ README_STEM = "first-light"
 def run(texts: Sequence[str], around: Surroundings) -> int:
     """Report on one plan."""
     config = compose("report", texts, around.repository / "conf")
-    target = as_choice("target", config["target"], ("page", README))
+    target = as_choice("target", config["target"], ("page", README, ALL))
+    if target == ALL:
+        return _all(config, around)
     if target == README and config["screen_name"] == ANY:
         config = {**config, "screen_name": README_SCREEN}
     page = reports.page(select(config, around.repository))
@@ -30,6 +37,21 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
         return NOTHING
     written = _readme(page, around.repository) if target == README else _page(page)
     around.print_line("written: " + ", ".join(displayed(path, around.repository) for path in written))
+    return OK
+
+
+def _all(config: Mapping[str, Any], around: Surroundings) -> int:
+    """One page of every plan of a folder, under the folder's name."""
+    source = as_word("source", config["source"], "a folder or out")
+    workspace = Workspace.under(sections.launcher(config).out if source == OUT else source, around.repository)
+    parts = pages.parts_of(workspace)
+    if not any(part.found.num_ok for part in parts):
+        around.print_line("nothing to report: no cell of these plans counts")
+        return NOTHING
+    path = around.repository / "reports" / f"{workspace.out.name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(pages.text(parts, upstream.load()), encoding="utf-8")
+    around.print_line(f"written: {displayed(path, around.repository)}")
     return OK
 
 

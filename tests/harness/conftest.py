@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from harness import records
+from harness import records, trees
 from harness.plan import PlanFile, load
 from harness.records import Record
 from harness.surroundings import Surroundings
@@ -20,7 +21,7 @@ from harness.verbs import screen
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).resolve().parent / "fake"
-REPLACED = {"__init__.py": "package.py", "world.py": "world.py"}
+REPLACED = {"__init__.py": "package.py", "world.py": "world.py", "build.py": "build.py"}
 SMALL = ("screen=grid", "tokens=[1,8]")
 
 
@@ -45,6 +46,12 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(
         ["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True
     ).stdout.strip()
+
+
+def lay_harness_with_fake_ranks(slot: Path, lay: Callable[[Path], None] = trees._lay_harness_over) -> None:
+    """The harness as it is, but for the one module that needs GPUs."""
+    lay(slot)
+    shutil.copyfile(FAKE / "own.py", slot / "harness" / "device" / "own.py")
 
 
 @dataclass
@@ -81,7 +88,8 @@ class Bench:
         (self.root / "afdep" / "behaviour.json").write_text(json.dumps(wishes))
 
     def screen(self, *texts: str) -> int:
-        return screen.run([*SMALL, *texts], self.around)
+        with patch.object(trees, "_lay_harness_over", lay_harness_with_fake_ranks):
+            return screen.run([*SMALL, *texts], self.around)
 
     @property
     def plan_file(self) -> PlanFile:
