@@ -28,20 +28,16 @@ class Barrier:
             raise ImportError(f"{{name}} is not installed on this node")
 sys.meta_path.insert(0, Barrier())
 """
-RANKS = ("backend=upstream", "backend.pairs=2", "launcher.timeout_s=60")
+RANKS = ("backend=upstream", "backend.pairs=2", "backend.device.wait_timeout_s=1", "launcher.timeout_s=60")
 
 
 def bare_python(folder: Path, barred: tuple[str, ...] = BARRED) -> Path:
     """A Python that refuses to import what a node lacks, in every process that it starts."""
-    folder.mkdir()
-    (folder / "barrier.py").write_text(BARRIER.format(barred=barred))
-    command = folder / "python"
-    code = f"import sys; sys.argv[0] = ''; exec(open({str(folder / 'barrier.py')!r}).read())"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder / "venv")], check=True)
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
     installed = next(path for path in sys.path if path.endswith("site-packages"))
-    (site / "node.pth").write_text(f"{installed}\n{code}\n")
-    command.symlink_to(folder / "venv" / "bin" / "python")
+    (site / "barrier.py").write_text(BARRIER.format(barred=barred))
+    (site / "node.pth").write_text(f"{installed}\nimport barrier\n")
     return folder / "venv" / "bin" / "python"
 
 
@@ -99,13 +95,13 @@ def test_a_folder_that_is_no_bundle_is_not_replaced(bench):
 
 
 def test_a_library_that_needs_another_one_is_refused(tmp_path):
-    (tmp_path / "a.c").write_text("double f(double x) { return x; }\n")
-    compile_ = ["g++", "-shared", "-fPIC", str(tmp_path / "a.c"), "-o"]
+    (tmp_path / "a.cpp").write_text("#include <cstdio>\nvoid f() { std::puts(__DATE__); }\n")
+    compile_ = ["g++", "-shared", "-fPIC", str(tmp_path / "a.cpp"), "-o"]
     subprocess.run([*compile_, str(tmp_path / "libneeded.so")], check=True)
     linked = [str(tmp_path / "liba.so"), f"-L{tmp_path}", "-Wl,--no-as-needed", "-lneeded"]
     subprocess.run([*compile_, *linked], check=True)
     bundle.check_self_contained(tmp_path / "libneeded.so")
-    with pytest.raises(BundleError, match="libneeded.so"):
+    with pytest.raises(BundleError, match=r"libneeded\.so"):
         bundle.check_self_contained(tmp_path / "liba.so")
 
 

@@ -13,7 +13,8 @@ from harness.fit.identify import identify
 from harness.fit.leave_out import refit_residuals_pct
 from harness.fit.study import Study
 from harness.records import RecordError
-from harness.records.fits import read_fit, write_fit
+from harness.records.fits import FitRun, FitStep, read_fit, write_fit
+from harness.records.typed import read_table, write_table
 from harness.verbs import fit as verb
 from harness.workspace import REPOSITORY
 from tests.harness.fits import AROUND, copied_repository
@@ -78,6 +79,14 @@ def test_a_damaged_record_is_refused(tmp_path, name):
     pq.write_table(pq.read_table(path).slice(1), path)
     with pytest.raises(RecordError, match="content hash"):
         read_fit(tmp_path / "fit")
+
+
+@pytest.mark.parametrize(("version", "kind", "what"), [(2, FitStep, "version"), (1, FitRun, "schema")])
+def test_a_table_of_another_version_or_kind_is_refused(tmp_path, version, kind, what):
+    path = write_table(tmp_path, "steps", version, [FitStep(evaluation=1, rms_pct=1.0, cost=1.0, values=(1.0,))])
+    assert read_table(path, version, FitStep)[0].values == (1.0,)
+    with pytest.raises(RecordError, match=f"steps.parquet: {what}: expected"):
+        read_table(path, 1, kind)
 
 
 @pytest.fixture(scope="module")
