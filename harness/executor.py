@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ from harness.job import Job
 from harness.plan import PlanFile, Process
 from harness.recording import Seat
 from harness.trees import Slots, exclusive_directory
+from harness.turns import GO, MEASURE, READY, Turns
+
+_MOST_TO_START_S = 60.0
+"""How long a process may take to start before the one ahead of it measures without waiting for it."""
 
 Listener = Callable[[Process, Mapping[str, Any]], None]
 
@@ -51,6 +56,28 @@ class Failure:
     reason: str
     record_file: str
     stderr: Path
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process that has started: its seat, its folder, and the worker."""
+
+    seat: Seat
+    folder: Path
+    child: "subprocess.Popen[str]"
+
+    @property
+    def turns(self) -> Turns:
+        return Turns(self.folder)
+
+    @property
+    def stderr(self) -> Path:
+        return self.folder / "stderr.txt"
+
+    def await_ready(self, most_s: float) -> None:
+        """Wait until it waits for its turn, has ended, or has taken so long."""
+        end = time.monotonic() + most_s
+        self.turns.wait(READY, lambda: self.child.poll() is not None or time.monotonic() > end)
 
 
 @dataclass
@@ -103,9 +130,12 @@ class Executor:
             self._run_group(list(group))
 
     def _run_group(self, group: Sequence[Process]) -> None:
-        pool = ThreadPoolExecutor(self.launcher.jobs if self.plan_file.plan.backend.deterministic else 1)
+        pool = ThreadPoolExecutor(self.launcher.jobs)
         try:
-            list(pool.map(self._run_one, group))
+            if self.plan_file.plan.backend.deterministic:
+                list(pool.map(self._run_one, group))
+            else:
+                self._run_in_turn(group)
         except BaseException:
             self._stopping.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -123,19 +153,39 @@ class Executor:
     def _run_one(self, one: Process) -> None:
         if self._is_recorded(one):  # another run of this plan was faster
             return
+        started = self._start(one)
+        started.turns.say(GO)
+        started.turns.say(MEASURE)
+        self._finish(started)
+
+    def _run_in_turn(self, group: Sequence[Process]) -> None:
+        """One at a time; each starts while the one before sets up, and waits."""
+        ahead: Started | None = None
+        for one, following in itertools.zip_longest(group, group[1:]):
+            current = ahead or self._start(one)
+            current.turns.say(GO)
+            ahead = self._start(following) if following else None
+            if ahead is not None:
+                ahead.await_ready(_MOST_TO_START_S)
+            current.turns.say(MEASURE)
+            self._finish(current)
+
+    def _start(self, one: Process) -> "Started":
         seat = self._seat(one)
         folder = exclusive_directory(self.places.scratch, "process")
-        start = folder / "start"
-        start.mkdir()
-        job_path = folder / "job.json"
-        self._job(one, seat.attempt).save(job_path)
-        wrote, reason = self._watch(one, start, job_path, folder / "stderr.txt")
+        (folder / "start").mkdir()
+        self._job(one, seat.attempt, folder).save(folder / "job.json")
+        with (folder / "stderr.txt").open("w", encoding="utf-8") as stderr:
+            return Started(seat, folder, self._child(one, folder, stderr))
+
+    def _finish(self, started: "Started") -> None:
+        wrote, reason = self._watch(started)
         if self._stopping.is_set():  # ended by us: no failure, and resumed by the next run
             return
         if reason is None:
-            shutil.rmtree(folder)
+            shutil.rmtree(started.folder)
         else:
-            self._judge(seat, wrote, reason, folder / "stderr.txt")
+            self._judge(started.seat, wrote, reason, started.stderr)
 
     def _judge(self, seat: Seat, wrote: str | None, reason: str, stderr: Path) -> None:
         """A bad ending is a failure unless the records say otherwise."""
@@ -147,7 +197,7 @@ class Executor:
         with self._lock:
             (self.late_endings if complete else self.failures).append(Failure(seat.process, reason, str(wrote), stderr))
 
-    def _job(self, one: Process, attempt: int) -> Job:
+    def _job(self, one: Process, attempt: int, folder: Path) -> Job:
         return Job(
             plan=str(self.places.plan.resolve()),
             process=self.plan_file.plan.processes.index(one),
@@ -156,6 +206,7 @@ class Executor:
             attempt=attempt,
             host=0,
             trace=None if self.places.trace is None else str(self.places.trace),
+            turns=str(folder.resolve()),
         )
 
     def _slot(self, one: Process) -> Path:
@@ -167,34 +218,34 @@ class Executor:
     def _attempt(self, one: Process) -> int:
         return 1 + len(self._files(one))
 
-    def _watch(self, one: Process, start: Path, job_path: Path, stderr_path: Path) -> tuple[str | None, str | None]:
-        """Start a process and follow it to its end.
+    def _watch(self, started: "Started") -> tuple[str | None, str | None]:
+        """Follow a process to its end.
 
         Returns:
             The record file it wrote itself, if any, and why it failed, or None if it did not.
         """
         timed_out = threading.Event()
         wrote: str | None = None
-        with stderr_path.open("w", encoding="utf-8") as stderr, self._started(one, start, job_path, stderr) as child:
+        with started.child as child:
             timer = threading.Timer(self.launcher.timeout_s, self._end_for_time, (child, timed_out))
             timer.start()
             for event in _events_of(child):
                 wrote = event["file"] if event["event"] == events.WRITTEN else wrote
-                self.listen(one, event)
+                self.listen(started.seat.process, event)
             returncode = child.wait()
             timer.cancel()
             with self._lock:
                 del self._alive[child.pid]
         if returncode == 0 and wrote is not None:
             return wrote, None
-        last, _ = process.last_words(stderr_path.read_text(encoding="utf-8", errors="replace"))
+        last, _ = process.last_words(started.stderr.read_text(encoding="utf-8", errors="replace"))
         limit = self.launcher.timeout_s if timed_out.is_set() else None
         return wrote, process.ending(returncode, limit, last)
 
-    def _started(self, one: Process, start: Path, job_path: Path, stderr: Any) -> subprocess.Popen[str]:
+    def _child(self, one: Process, folder: Path, stderr: Any) -> "subprocess.Popen[str]":
         child = subprocess.Popen(
-            process.command("harness.worker", str(job_path)),
-            cwd=start,
+            process.command("harness.worker", str(folder / "job.json")),
+            cwd=folder / "start",
             env=process.environment(self._slot(one), self.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -20,6 +20,7 @@ class Job:
         attempt: 1 for the first try of this process.
         host: ordinal of this host in the run.
         trace: absolute path of the file of recorded expert ids, or None where no row takes any.
+        turns: absolute path of the folder by which the process learns whose turn it is, or None: it never waits.
     """
 
     plan: str
@@ -29,6 +30,7 @@ class Job:
     attempt: int
     host: int
     trace: str | None = None
+    turns: str | None = None
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")

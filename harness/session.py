@@ -15,6 +15,7 @@ from harness.job import Job
 from harness.plan import Cell, Plan, PlannedArm
 from harness.recording import Seat
 from harness.records import Record
+from harness.turns import Turns
 
 
 @dataclass
@@ -41,6 +42,10 @@ class Session:
     @property
     def plan(self) -> Plan:
         return self.seat.plan
+
+    @property
+    def turns(self) -> Turns:
+        return Turns(None if self.job.turns is None else Path(self.job.turns))
 
     @property
     def arm(self) -> PlannedArm:

@@ -1,7 +1,7 @@
 """One rank's end of an arm on GPUs: made once a process, it proves cells and times them."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,12 +59,12 @@ class NotMeasurableError(Exception):
 _EXTERNAL = {"nccl": "harness.device.nccl", "deepep": "harness.device.deepep"}
 
 
-def open_end(session: Session, rank: int) -> Endpoint:
-    """This rank's end of the session's arm; collective.
+Opening = Callable[[Session, int], Endpoint]
+"""Makes a rank's end of a session's arm; collective. Raises NotMeasurableError where the arm needs what is missing."""
 
-    Raises:
-        NotMeasurableError: the arm needs what is not installed.
-    """
+
+def opening(session: Session) -> Opening:
+    """How to open the session's arm, with all that it needs imported, and no GPU touched."""
     module = importlib.import_module(_EXTERNAL.get(session.arm.identity.protocol, "harness.device.own"))
-    end: Endpoint = module.open_end(session, rank)
-    return end
+    opens: Opening = module.open_end
+    return opens

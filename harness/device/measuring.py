@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from afdep.layout import Layout
-from harness import colocation, events, session
+from harness import colocation, events, session, turns
 from harness.colocation import Placement
 from harness.device import launch
-from harness.device.words import CELL, FAILED, LOADED, VOID
+from harness.device.words import CELL, FAILED, LOADED, READY, VOID
 from harness.errors import RankError
 from harness.mps import private_daemon
 from harness.plan import Cell
@@ -72,6 +72,7 @@ class Gathering:
     Args:
         job: whose records are filled.
         layout: of its row.
+        ready: ranks that have imported and wait for their turn.
         loaded: by rank, what it loaded.
         measured: by cell and rank.
         failures: by rank, the reason that it gave itself.
@@ -80,6 +81,7 @@ class Gathering:
 
     job: Session
     layout: Layout
+    ready: set[int] = field(default_factory=set)
     loaded: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     measured: dict[Cell, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
@@ -88,7 +90,11 @@ class Gathering:
     def hear(self, rank: int, event: Mapping[str, Any]) -> None:
         """Take in what a rank said."""
         kind = event["event"]
-        if kind == VOID:
+        if kind == READY:
+            self.ready.add(rank)
+            if len(self.ready) == self.layout.num_ranks:
+                self.job.turns.say(turns.READY)
+        elif kind == VOID:
             self.void = self.void or str(event["reason"])
         elif kind == FAILED:
             self.failures[rank] = str(event["reason"])

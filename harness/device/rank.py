@@ -12,10 +12,11 @@ import traceback
 from pathlib import Path
 
 from harness import events, session
-from harness.device.endpoint import Endpoint, NotMeasurableError, open_end
-from harness.device.words import CELL, FAILED, LOADED, VOID
+from harness.device.endpoint import Endpoint, NotMeasurableError, opening
+from harness.device.words import CELL, FAILED, LOADED, READY, VOID
 from harness.leaving import leave, leave_with_the_starter
 from harness.session import Session
+from harness.turns import GO, MEASURE
 
 
 def main(job_path: Path, rank: int) -> int:
@@ -38,6 +39,9 @@ def main(job_path: Path, rank: int) -> int:
 
 
 def _measure(job: Session, rank: int) -> None:
+    open_end = opening(job)
+    events.say(READY)
+    job.turns.wait(GO)
     started = time.monotonic()
     end = open_end(job, rank)
     facts = {**end.facts, "open_s": round(time.monotonic() - started, 3)}
@@ -46,6 +50,7 @@ def _measure(job: Session, rank: int) -> None:
     events.say(LOADED, role=end.role, observed=observed, facts=facts)
     if reason:
         raise NotMeasurableError(reason)
+    job.turns.wait(MEASURE)
     plan = job.plan
     for cell in plan.cells:
         end.prove(job.loads(cell, plan.backend.proof_exchanges), cell)

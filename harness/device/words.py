@@ -1,5 +1,7 @@
 """What a rank says to the worker that started it: the events of `harness.events` between the two."""
 
+READY = "rank ready"
+"""Nothing else: it has imported what it needs, and waits for its turn."""
 LOADED = "rank loaded"
 """role, observed (record fields) and facts."""
 CELL = "rank cell"

@@ -39,6 +39,7 @@ class Problem:
         target: figures of the fitted rows; no other row is known here.
         evaluate: round trips [row, tokens, arm] of the fitted rows at these values.
         slopes: d log(us) / d log(constant) of the free constants there, [constant, row, tokens, arm].
+        listen: told of each point that was tried.
         steps: the points tried so far.
     """
 

@@ -61,13 +61,20 @@ class World:
         assert self.proved == (tokens, bucket), "a cell is proved before it is timed"
         self._act("time", tokens)
         cell_us = BASE_US[self.arm.protocol] + tokens / 16
+        for wish in behaviours():
+            if (wish["do"], wish["arm"], wish.get("tokens")) == ("take", self.arm.name, tokens):
+                cell_us = wish["us"]
         ranks = range(self.layout.num_ranks)
         return Timing({rank: [cell_us + rank + step / 8 for step in range(len(loads))] for rank in ranks})
 
     def _act(self, when, tokens):
         for wish in behaviours():
             here = wish.get("layout", str(self.layout)) == str(self.layout)
-            if here and (wish["arm"], wish.get("tokens"), wish.get("when", "time")) == (self.arm.name, tokens, when):
+            if (
+                here
+                and wish["do"] in ACTIONS
+                and (wish["arm"], wish.get("tokens"), wish.get("when", "time")) == (self.arm.name, tokens, when)
+            ):
                 ACTIONS[wish["do"]](wish)
 
 
