@@ -1,4 +1,4 @@
-"""Calls of the CUDA API are counted from the profiler's trace: those of the marked exchanges, by name, and no others."""
+"""Calls of the CUDA API are counted from the trace of the profiler: those of the marked exchanges, and no others."""
 
 import pytest
 
