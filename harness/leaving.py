@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import threading
+from multiprocessing import parent_process
 from typing import NoReturn
 
 ORPHANED = 75
@@ -17,6 +18,18 @@ ORPHANED = 75
 def leave_with_the_starter() -> None:
     """End this process when its standard input ends: a pipe that its starter holds open as long as it lives."""
     threading.Thread(target=_await_the_end_of_input, daemon=True).start()
+
+
+def leave_with_the_parent() -> None:
+    """End this process of a pool when its parent ends: one that is killed would leave it waiting for tasks for ever."""
+    threading.Thread(target=_await_the_end_of_the_parent, daemon=True).start()
+
+
+def _await_the_end_of_the_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(ORPHANED)
 
 
 def _await_the_end_of_input() -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 from afdep import Layout, Machine, World
 from harness import loads
 from harness.config import Exchange, Row
+from harness.leaving import leave_with_the_parent
 from harness.statistics import cell_latency_us
 
 Samples = tuple[tuple[float, ...], ...]
@@ -65,7 +66,7 @@ def runner(jobs: int) -> Iterator[Runner]:
     if jobs == 1:
         yield lambda tasks: map(simulate, tasks)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=leave_with_the_parent) as pool:
         yield lambda tasks: pool.map(simulate, tasks)
 
 

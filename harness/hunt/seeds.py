@@ -7,6 +7,7 @@ from multiprocessing import get_context
 
 from afdep.hunt import run_seed
 from afdep.scenario import Hunt
+from harness.leaving import leave_with_the_parent
 
 _STRETCH = 250
 _STRETCHES_A_JOB = 4
@@ -84,7 +85,7 @@ def _here(hunt: Hunt, stretches: Sequence[Sequence[int]]) -> Iterator[Stretch]:
 def _parallel(hunt: Hunt, stretches: Sequence[Sequence[int]], jobs: int) -> Iterator[Stretch]:
     waiting = list(reversed(stretches))
     running: set[Future[Stretch]] = set()
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=leave_with_the_parent) as pool:
         while waiting or running:
             while waiting and len(running) < jobs:
                 running.add(pool.submit(run_stretch, hunt, waiting.pop()))
