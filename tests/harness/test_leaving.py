@@ -1,4 +1,4 @@
-"""A process leaves at once with everything said, quietly where nobody reads on, and when its starter is gone."""
+"""A process leaves at once, with everything said, where nobody reads on, and when whoever started it is gone."""
 
 import os
 import signal

@@ -46,7 +46,7 @@ def test_a_need_that_is_met_runs_the_test(pytester: Pytester, monkeypatch: Monke
 def test_an_unknown_need_is_an_error_that_lists_the_names(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.delenv("TESTS_REQUIRE", raising=False)
     result = outcome_of(pytester, ABSENT, name="tourch")
-    result.stdout.fnmatch_lines(["*names 'tourch'*", "*the names are torch, nvcc, gpu*"])
+    result.stdout.fnmatch_lines(["*names 'tourch'*", "*the names are torch, nvcc, hydra, gpu*"])
     assert result.ret != 0
 
 
