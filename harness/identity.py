@@ -24,9 +24,9 @@ class Identity:
 
     @classmethod
     def from_report(cls, report: Mapping[str, Any]) -> "Identity":
-        """Read what a world reports; its switches are a mapping or pairs, and one that is off is left out."""
+        """Read what a library reports; its switches are a mapping or pairs of those that differ from their default."""
         pairs = dict(report["switches"])
-        switches = tuple(sorted((str(name), int(value)) for name, value in pairs.items() if value))
+        switches = tuple(sorted((str(name), int(value)) for name, value in pairs.items()))
         return cls(str(report["digest"]), str(report["protocol"]), switches)
 
     def switches_text(self) -> str:

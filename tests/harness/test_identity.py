@@ -93,6 +93,7 @@ def test_a_difference_names_its_field(change):
     assert planned.difference(planned) is None
 
 
-def test_a_switch_that_is_off_is_no_switch():
+def test_a_switch_counts_at_zero_where_that_is_not_its_default():
     report = {"digest": "n1", "protocol": "afdep", "switches": {"B": 0, "A": 1}, "target": "sim"}
-    assert Identity.from_report(report) == Identity("n1", "afdep", (("A", 1),))
+    assert Identity.from_report(report) == Identity("n1", "afdep", (("A", 1), ("B", 0)))
+    assert Identity.from_report(report) != Identity.from_report({**report, "switches": {"A": 1}})
