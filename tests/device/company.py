@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class Company:
         scenarios: in the order they are played.
         ranks: how many processes.
         gpus: the GPU of each rank; by default one each, in turn.
-        environ: for every rank.
+        environs: what each rank's environment holds beside the usual.
         limit_s: when a rank is ended that still plays.
     """
 
@@ -33,8 +33,8 @@ class Company:
     scenarios: Sequence[str]
     ranks: int = 2
     gpus: Sequence[int] | None = None
-    environ: Mapping[str, str] = field(default_factory=dict)
-    limit_s: float = 150.0
+    environs: Sequence[Mapping[str, str]] = ()
+    limit_s: float = 75.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Running:
         with (self._folder / f"{rank}.log").open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.device.player", str(self._folder), company.module, *company.scenarios],
-                env={**os.environ, **company.environ, **place, **own},
+                env={**os.environ, **(company.environs[rank] if company.environs else {}), **place, **own},
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,

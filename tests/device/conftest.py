@@ -1,8 +1,6 @@
 """The companies of the device tests. Those that mostly wait play at once; the steady one has the GPUs to itself."""
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -10,8 +8,6 @@ from afdep import Layout
 from harness.colocation import place
 from harness.mps import private_daemon
 from tests.device.company import Company, Played, Running
-
-_SHARING = place(Layout.parse("2A2F"), 1)
 
 WAITING = {
     "late": Company("late", ["first_exchange_may_be_late"]),
@@ -29,15 +25,18 @@ WAITING = {
     "killed_source_of_four": Company("killed", ["source_of_two_to_two"], ranks=4, gpus=(0, 0, 1, 1)),
     "killed_ffn_of_four": Company("killed", ["ffn_of_two_to_two"], ranks=4, gpus=(0, 0, 1, 1)),
 }
-COLOCATED = Company(
-    "colocated",
-    [
-        *("share_of_sms", "exact_on_two_gpus", "exact_on_one_gpu", "counts_of_replays", "symmetric_asked_for"),
-        *("idle_then_empty", "silent_source", "silent_ffn", "silent_source_of_the_symmetric_arm"),
+COLOCATED: dict[tuple[str, int], list[str]] = {
+    ("2A1F", 2): ["exact_2a1f", "counts_of_replays", "idle_then_empty"],
+    ("3A1F", 2): ["exact_3a1f"],
+    ("1A3F", 2): ["exact_1a3f"],
+    ("2A2F", 2): [
+        *("exact_2a2f", "symmetric_asked_for"),
+        *("silent_source", "silent_ffn", "silent_source_of_the_symmetric_arm"),
     ],
-    ranks=4,
-    gpus=(0, 0, 1, 1),
-)
+    ("2A2F", 1): ["share_of_sms", "exact_2a1f", "exact_2a2f", "exact_3a1f", "exact_1a3f"],
+}
+"""By the layout whose placement it has, and how many GPUs: what a company under MPS plays. Any layout fits where all
+ranks share one GPU."""
 STEADY = Company(
     "steady",
     [
@@ -61,12 +60,17 @@ def waiting(needed: set[str]) -> dict[str, Played]:
 
 
 @pytest.fixture(scope="session")
-def colocated(waiting: dict[str, Played]) -> Iterator[Played]:
-    """Four ranks under an MPS daemon of their own, each with the share that four on one GPU have."""
-    with ExitStack() as stack:
-        daemon = stack.enter_context(private_daemon(os.environ))
-        client = daemon.client(_SHARING.seats[0].percentage)
-        yield Running(Company(**{**vars(COLOCATED), "environ": client})).finish()
+def colocated(waiting: dict[str, Played]) -> dict[tuple[str, int], Played]:
+    """Companies on the seats of a placement, one after the other, each under an MPS daemon of its own."""
+    return {seating: _seated(*seating, scenarios) for seating, scenarios in COLOCATED.items()}
+
+
+def _seated(layout: str, gpus: int, scenarios: list[str]) -> Played:
+    seats = place(Layout.parse(layout), gpus).seats
+    with private_daemon(os.environ) as daemon:
+        environs = [daemon.client(seat.percentage) for seat in seats]
+        gpu_of_rank = [seat.gpu for seat in seats]
+        return Running(Company("colocated", scenarios, len(seats), gpu_of_rank, environs, limit_s=45.0)).finish()
 
 
 @pytest.fixture(scope="session")
