@@ -16,9 +16,22 @@ def loaded_by(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["harness.worker", "harness.executor", "harness.probe", "harness.plan"])
+RUNNING = "worker executor probe plan offline simulated device.measuring device.rank".split()
+
+
+@pytest.mark.parametrize("module", [f"harness.{name}" for name in RUNNING])
 def test_running_a_plan_loads_no_hydra_and_no_cluster_client(module):
     assert not {name.partition(".")[0] for name in loaded_by(module)} & set(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["harness.offline", "harness.device.measuring", "harness.device.rank"])
+def test_only_a_ranks_own_arm_loads_torch_or_yaml(module):
+    assert not {name.partition(".")[0] for name in loaded_by(module)} & {"torch", "yaml"}
+
+
+@pytest.mark.parametrize("module", ["harness.worker", "harness.device.rank"])
+def test_nothing_of_the_tree_is_loaded_before_a_process_has_checked_its_sources(module):
+    assert not {name for name in loaded_by(module) if name.partition(".")[0] == "afdep"}
 
 
 def test_the_check_sees_hydra_where_it_is():
