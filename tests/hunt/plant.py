@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 from afdep import build
@@ -39,6 +40,7 @@ class Plant:
         ends_in: the error it must end in.
         fiber: "thread" where only thread fibers can see it.
         tokens: the hunt's capacity, where the small one never uses a slot of the kernel twice.
+        finder: "races" where the happens-before checker finds it and the hunt does not.
     """
 
     name: str
@@ -49,13 +51,14 @@ class Plant:
     ends_in: str = "MismatchError"
     fiber: Fiber = "warp"
     tokens: int | None = None
+    finder: Literal["hunt", "races"] = "hunt"
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
 
 
-def build_with(plant: Plant, folder: Path) -> Path:
-    """The native library of a copy of the tree with the bug in it, from the cache if it is there.
+def planted(plant: Plant, folder: Path) -> Path:
+    """A copy of the tree with the bug in it.
 
     Raises:
         AssertionError: the shipped text is not there exactly once.
@@ -63,16 +66,22 @@ def build_with(plant: Plant, folder: Path) -> Path:
     tree = folder / "tree"
     for part in ("vendor", "afdep"):
         shutil.copytree(TREE / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file, shipped, planted in plant.edits:
+    for file, shipped, bug in plant.edits:
         text = (tree / file).read_text(encoding="utf-8")
         assert text.count(shipped) == 1, f"{plant.name}: expected the shipped text once in {file}"
-        (tree / file).write_text(text.replace(shipped, planted), encoding="utf-8")
+        (tree / file).write_text(text.replace(shipped, bug), encoding="utf-8")
     _drop_reductions(tree / KERNELS)
+    return tree
+
+
+def build_with(plant: Plant, folder: Path) -> Path:
+    """The native library of a copy of the tree with the bug in it, from the cache if it is there."""
+    tree = planted(plant, folder)
     digest = native_digest(tree)
     library = build.cache_folder() / str(digest) / f"plant_{plant.fiber}.so"
     if not library.exists():
         units = [str(tree / unit) for unit in KERNEL_UNITS]
-        _compile(
+        compile_units(
             library, plant.fiber, "-shared", f'-DAFDEP_NATIVE_DIGEST="{digest}"', *units, str(_engine(plant.fiber))
         )
     return library
@@ -91,11 +100,12 @@ def _engine(fiber: Fiber) -> Path:
     units = [str(TREE / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
     whole = build.cache_folder() / str(native_digest()) / f"plant_engine_{fiber}.o"
     if not whole.exists():
-        _compile(whole, fiber, "-r", "-nostdlib", *units)
+        compile_units(whole, fiber, "-r", "-nostdlib", *units)
     return whole
 
 
-def _compile(output: Path, fiber: Fiber, *arguments: str) -> None:
+def compile_units(output: Path, fiber: Fiber, *arguments: str) -> None:
+    """Compile and link with the flags of the simulator's library, into a file of its own that is renamed into place."""
     output.parent.mkdir(parents=True, exist_ok=True)
     unfinished = output.with_suffix(f".{uuid4().hex}")
     flags = [flag for flag in build._FLAGS if flag != "-shared"] + ["-DSIMGPU_THREAD_FIBERS"] * (fiber == "thread")

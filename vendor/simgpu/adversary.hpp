@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "races.hpp"
 
 namespace simgpu {
 
@@ -13,7 +14,7 @@ class Random {
   explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 1) {
     for (int i = 0; i < 8; ++i) next();
   }
-  std::uint64_t next() {
+  SIMGPU_UNSEEN std::uint64_t next() {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 7;
     state_ ^= state_ << 17;

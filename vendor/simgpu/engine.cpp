@@ -18,6 +18,7 @@ Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
 }
 
 Engine::~Engine() {
+  races::end(idle_thread_);
   for (auto& cta : ctas_) {
     munmap(cta->shared, static_cast<std::size_t>(machine_.shared_bytes_per_sm));
     delete[] cta->async_view;
@@ -57,18 +58,34 @@ Fiber* Engine::pick() {
   }
 }
 
+// What the race checker is told of a warp's first and last step: it follows its launch, and unless it waits for that itself, what
+// its stream held before; whoever follows its kernel, or looks at the world once nothing runs, follows it.
+void Engine::began(Fiber& fiber) {
+  const Kernel& kernel = *fiber.cta->kernel;
+  races::acquire(&kernel.enqueued);
+  if (!kernel.launch.programmatic) follow_stream(kernel);
+}
+void Engine::ended(Fiber& fiber) {
+  races::release(&fiber.cta->kernel->finished);
+  races::release(&exited_);
+}
+
 void fiber_entry() {
+  Engine::began(*engine->current);
   engine->current->cta->kernel->launch.body();
+  engine->ended(*engine->current);
   engine->exit_fiber();
 }
 
 void Engine::resume(Fiber* fiber, void** save) {
   if (!fiber->started) {
     fiber->started = true;
+    fiber->thread = races::begin(idle_thread_);
     stacks_.attach(*fiber, fiber_entry);
   }
   current = fiber;
   if (fiber->clock < now_ && !fiber->lags) fiber->clock = now_;
+  races::become(fiber->thread);
   simgpu_switch(save, fiber->stack_pointer);
 }
 
@@ -81,6 +98,7 @@ void Engine::block() {
   }
   if (next == nullptr) {
     current = nullptr;
+    races::become(main_thread_);
     simgpu_switch(&self->stack_pointer, main_stack_);
   } else {
     resume(next, &self->stack_pointer);
@@ -90,17 +108,21 @@ void Engine::block() {
 void Engine::exit_fiber() {
   exited_ = current;
   void* abandoned = nullptr;
+  races::become(main_thread_);
   simgpu_switch(&abandoned, main_stack_);
 }
 
 bool Engine::run() {
   engine = this;
+  main_thread_ = races::current();
   fault_.clear();
   for (;;) {
     if (exited_ != nullptr) {
       Fiber* fiber = exited_;
       exited_ = nullptr;
       stacks_.release(*fiber);
+      races::end(fiber->thread);
+      for (void* copier : fiber->copiers) races::end(copier);
       Cta* cta = fiber->cta;
       cta->end = std::max({cta->end, fiber->clock, adversary_.active() ? fiber->horizon : Time{0}});
       if (--cta->alive == 0) {
@@ -113,6 +135,7 @@ bool Engine::run() {
     resume(fiber, &main_stack_);
   }
   current = nullptr;
+  races::acquire(&exited_);
   for (const auto& stream : streams_)
     if (stream->head != nullptr) return false;
   return fault_.empty();
@@ -152,6 +175,7 @@ void Engine::check(const void* p, std::size_t bytes, const char* what) {
 
 void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
   Fiber* fiber = current;
+  races::release(&barrier);
   barrier.clock = std::max(barrier.clock, fiber->clock);
   barrier.horizon = std::max(barrier.horizon, fiber->horizon);
   fiber->next = nullptr;
@@ -159,8 +183,10 @@ void Engine::arrive_and_wait(Barrier& barrier, int expected, Time cost) {
     (barrier.last != nullptr ? barrier.last->next : barrier.first) = fiber;
     barrier.last = fiber;
     block();
+    races::acquire(&barrier);
     return;
   }
+  races::acquire(&barrier);
   const Time t = barrier.clock + cost, horizon = barrier.horizon;
   Fiber* chain = barrier.first;
   land_stores(*fiber);
@@ -200,7 +226,7 @@ constexpr std::size_t kControlBytes = 512;
 
 void Engine::copy(void* to, const void* from, std::size_t bytes) const {
   const std::size_t skipped = options_.payload || bytes <= kControlBytes ? 0 : bytes - kControlBytes;
-  std::memcpy(static_cast<char*>(to) + skipped, static_cast<const char*>(from) + skipped, bytes - skipped);
+  races::copy(static_cast<char*>(to) + skipped, static_cast<const char*>(from) + skipped, bytes - skipped);
 }
 
 }  // namespace simgpu

@@ -95,9 +95,14 @@ class Engine {
   Time transfer(int from, int to, Time t, std::size_t bytes);
   Time memory_traffic(int rank, const void* p, std::size_t bytes, Time t, double* latency_ns);
   void copy(void* to, const void* from, std::size_t bytes) const;
+  void* copier(void*& thread) { return thread = thread == nullptr ? races::begin(idle_thread_) : thread; }
 
  private:
   friend void fiber_entry();
+  static void began(Fiber& fiber);
+  static void follow_stream(const Kernel& kernel);
+  void ended(Fiber& fiber);
+  bool satisfied(Watch& watch) const;
   static BlockedWait unfinished(const Kernel& kernel);
   void end_watches(Fiber& fiber);
   void wake_aborted(int rank, Time landed);
@@ -147,13 +152,15 @@ class Engine {
   Fiber* ready_ = nullptr;
   Fiber* exited_ = nullptr;
   void* main_stack_ = nullptr;
+  void* main_thread_ = nullptr;  // to the race checker: whoever calls run(), and one that does nothing
+  void* idle_thread_ = races::begin(races::current());
   std::string fault_;
 };
 
 // The engine whose fibers are running; set by Engine::run.
 inline Engine* engine = nullptr;
 
-inline void Engine::sync() {
+SIMGPU_UNSEEN inline void Engine::sync() {
   Fiber* fiber = current;
   if (fiber->in_lanes && fiber->last_sync == fiber->clock) return;
   // Lanes of a section are slow together, or the section would stall 32 times as often as its warp.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "races.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -69,6 +70,9 @@ struct Fiber {
   Watch* watches = nullptr;  // while blocked on words: any of them ends the wait
   int num_watches = 0;
 
+  void* thread = nullptr;  // what the race checker takes it for, and whoever does its bulk loads and stores: no order joins these
+  void* copiers[2] = {nullptr, nullptr};
+
   std::vector<Action*> late_stores;  // hunt: plain stores of this fiber that have not landed
 
   static constexpr int kMaxGroups = 8;
@@ -110,7 +114,7 @@ class StackPool {
   }
   void release(Fiber& fiber) {
     forget(fiber.stack);
-    free_.push_back(fiber.stack);
+    if (!races::kOn) free_.push_back(fiber.stack);
     fiber.stack = -1;
   }
 

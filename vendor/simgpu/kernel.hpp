@@ -39,6 +39,7 @@ struct Kernel {
   Stream* stream = nullptr;
   Kernel* previous = nullptr;  // predecessor in the stream while it matters to griddepcontrol.wait
   Kernel* following = nullptr;
+  Kernel* before = nullptr;    // in the stream, complete or not: for the race checker
   int started = 0, finished = 0, triggered = 0;
   bool scheduled = false, placed = false, drained = false;
   bool previous_complete = true;
@@ -53,6 +54,7 @@ struct Stream {
   int priority = 0;  // CTAs of streams with a higher one are placed first
   Kernel* head = nullptr;
   Kernel* tail = nullptr;
+  Kernel* last = nullptr;  // that was enqueued: for the race checker
 };
 
 // Launches of several streams as they were captured, arguments included: what a replay enqueues.

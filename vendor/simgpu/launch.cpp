@@ -38,6 +38,9 @@ void Engine::enqueue(Stream* stream, Launch launch) {
   kernel->launch = std::move(launch);
   kernel->stream = stream;
   kernel->enqueued = now_;
+  kernel->before = stream->last;
+  stream->last = kernel;
+  races::release(&kernel->enqueued);
   if (stream->tail != nullptr) {
     kernel->previous = stream->tail;
     kernel->previous_complete = false;
@@ -197,7 +200,7 @@ void Engine::finish_cta(Cta* cta) {
   slot.shared_bytes -= kernel->launch.shared_bytes;
   if (!cta->triggered) ++kernel->triggered;
   cta->triggered = true;
-  free_ctas_.push_back(cta);
+  if (!races::kOn) free_ctas_.push_back(cta);
   maybe_trigger(kernel, now_);
   if (++kernel->finished == kernel->launch.grid) {
     Action* action = act(now_ + from_ns(machine_.kernel_drain_ns),
@@ -216,7 +219,7 @@ void Engine::complete(Kernel* kernel) {
   stream->head = kernel->following;
   if (stream->head == nullptr) stream->tail = nullptr;
   release_dependents(kernel);
-  free_kernels_.push_back(kernel);
+  if (!races::kOn) free_kernels_.push_back(kernel);
 }
 
 void Engine::release_dependents(Kernel* kernel) {
@@ -233,6 +236,14 @@ void Engine::release_dependents(Kernel* kernel) {
   if (following->drained) complete(following);
 }
 
+// The running warp follows what its stream held before its kernel; the last few kernels follow all the others.
+void Engine::follow_stream(const Kernel& kernel) {
+  if constexpr (!races::kOn) return;
+  int kernels = 8;
+  for (const Kernel* before = kernel.before; before != nullptr && kernels > 0; before = before->before, --kernels)
+    races::acquire(&before->finished);
+}
+
 void Engine::grid_dependency_wait() {
   Fiber* fiber = current;
   Kernel* kernel = fiber->cta->kernel;
@@ -244,9 +255,11 @@ void Engine::grid_dependency_wait() {
       fiber->next = kernel->previous->dependents_waiting;
       kernel->previous->dependents_waiting = fiber;
       block();
+      follow_stream(*kernel);
       return;
     }
   }
+  follow_stream(*kernel);
   fiber->clock = std::max(fiber->clock, kernel->previous_completed_at + from_ns(machine_.pdl_release_ns));
 }
 

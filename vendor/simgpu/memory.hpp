@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "races.hpp"
+
 namespace simgpu {
 
 class Memory {
@@ -66,7 +68,7 @@ class Memory {
     return static_cast<std::size_t>(static_cast<const char*>(p) - base_) & ((std::size_t{1} << kRankShift) - 1);
   }
   // True when [p, p + bytes) lies inside one live block.
-  bool contains(const void* p, std::size_t bytes) const {
+  SIMGPU_UNSEEN bool contains(const void* p, std::size_t bytes) const {
     const char* c = static_cast<const char*>(p);
     if (c >= cached_.begin && c + bytes <= cached_.end) return true;
     const int rank = owner(p);

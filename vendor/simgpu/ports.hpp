@@ -6,6 +6,7 @@
 
 #include "clock.hpp"
 #include "machine.hpp"
+#include "races.hpp"
 
 namespace simgpu {
 
@@ -13,8 +14,8 @@ namespace simgpu {
 class Pipe {
  public:
   // Occupies the pipe for `bytes` at `gb_per_s` (bytes per nanosecond) from `t` or when it is free; returns the end.
-  Time use(Time t, double bytes, double gb_per_s) { return busy_until_ = std::max(busy_until_, t) + from_ns(bytes / gb_per_s); }
-  Time hold(Time t, double ns) { return busy_until_ = std::max(busy_until_, t) + from_ns(ns); }
+  SIMGPU_UNSEEN Time use(Time t, double bytes, double gb_per_s) { return busy_until_ = std::max(busy_until_, t) + from_ns(bytes / gb_per_s); }
+  SIMGPU_UNSEEN Time hold(Time t, double ns) { return busy_until_ = std::max(busy_until_, t) + from_ns(ns); }
   Time busy_until() const { return busy_until_; }
 
  private:
@@ -29,7 +30,7 @@ class L2Residency {
   explicit L2Residency(double l2_bytes) : capacity_(static_cast<std::uint32_t>(l2_bytes / kGranule)) {}
 
   // Marks [offset, offset + bytes) as used now; returns how many of the bytes were not resident.
-  double touch(std::size_t offset, std::size_t bytes) {
+  SIMGPU_UNSEEN double touch(std::size_t offset, std::size_t bytes) {
     if (bytes == 0) return 0;
     const std::size_t first = offset / kGranule, last = (offset + bytes - 1) / kGranule;
     if (last >= stamp_.size()) stamp_.resize(last + last / 2 + 1, 0);
@@ -41,7 +42,7 @@ class L2Residency {
  private:
   static constexpr std::size_t kGranule = 4096;
   // The share of the granule that was gone.
-  double touch_granule(std::size_t granule) {
+  SIMGPU_UNSEEN double touch_granule(std::size_t granule) {
     std::uint32_t& stamp = stamp_[granule];
     const std::uint32_t age = counter_ - stamp;
     if (stamp != 0 && age <= capacity_ / 16) return 0;

@@ -22,7 +22,10 @@ struct Peers {
 inline Guard make_guard(const std::uint64_t* abort_word, void*, std::uint64_t, std::uint64_t, const Peers&) { return {abort_word}; }
 template <class T, class Predicate>
 inline bool wait_value(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
-  return wait_until(guard, word, predicate, wait);
+  const Time earliest = self().clock + from_ns(cost().acquire_ns);
+  const bool ok = detail::wait_word(guard, word, predicate, wait);
+  self().clock = std::max(self().clock, earliest);
+  return ok;
 }
 
 }  // namespace prim

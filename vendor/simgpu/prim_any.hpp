@@ -25,7 +25,7 @@ struct LaneWords {
   std::array<Asked, K> asked{};
   Wait wait;
 
-  bool holds(int k) const { return (*predicate)(lane, k, *static_cast<const volatile T*>(words[static_cast<std::size_t>(k)])); }
+  SIMGPU_UNSEEN bool holds(int k) const { return (*predicate)(lane, k, *static_cast<const volatile T*>(words[static_cast<std::size_t>(k)])); }
   bool any() const {
     bool found = false;
     for (int k = 0; k < K; ++k) found |= holds(k);

@@ -8,7 +8,7 @@ namespace detail {
 
 // Applied at once, visible to waiters when it lands, like fetch_add_gpu().
 template <class T, class Next>
-inline T update(T* word, Next next) {
+SIMGPU_UNSEEN inline T update(T* word, Next next) {
   engine->check(word, sizeof(T), "atomic");
   engine->sync();
   see_own_stores(word);

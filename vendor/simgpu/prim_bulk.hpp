@@ -15,16 +15,30 @@ struct alignas(8) Mbarrier {
 
 namespace detail {
 
-inline void advance(Engine& e, Mbarrier* barrier, Time t) {
+SIMGPU_UNSEEN inline void advance(Engine& e, Mbarrier* barrier, Time t) {
   if (barrier->pending != 0 || barrier->bytes != 0) return;
   barrier->phase ^= 1;
   barrier->pending = barrier->expected;
   e.notify(barrier, t);
 }
-inline void loaded(Engine& e, Action& a) {
+SIMGPU_UNSEEN inline void loaded(Engine& e, Action& a) {
   auto* barrier = reinterpret_cast<Mbarrier*>(a.value);
   barrier->bytes -= static_cast<std::int32_t>(a.bytes);
   advance(e, barrier, a.when);
+}
+// A copy made as it is issued. To the race checker another thread makes it, behind the warp's earlier steps; `read` stands for its
+// having read the source, `landed` for its having written.
+inline void copy_at_once(void*& thread, void* to, const void* from, std::size_t bytes, const void* read, const void* landed) {
+  if constexpr (races::kOn) {
+    races::release(&thread);
+    const races::Behalf copier(engine->copier(thread));
+    races::acquire(&thread);
+    races::read(from, bytes);
+    races::release(read);
+    races::wrote(to, bytes);
+    races::release(landed);
+  }
+  engine->copy(to, from, bytes);
 }
 // Where a bulk copy finds or leaves this CTA's shared memory when hunting.
 inline char* async_view(const void* shared) {
@@ -52,14 +66,14 @@ inline void store_reads(Engine& e, Action& a) {
 
 }  // namespace detail
 
-inline void mbarrier_init(Mbarrier* barrier, int arrivals) {
+SIMGPU_UNSEEN inline void mbarrier_init(Mbarrier* barrier, int arrivals) {
   barrier->phase = 0;
   barrier->expected = barrier->pending = static_cast<std::uint32_t>(arrivals) & 0x7fff;
   barrier->bytes = 0;
   charge(cost().shared_ns);
 }
 inline void fence_mbarrier_init() {}
-inline void mbarrier_expect(Mbarrier* barrier, int bytes) {
+SIMGPU_UNSEEN inline void mbarrier_expect(Mbarrier* barrier, int bytes) {
   engine->sync();
   barrier->bytes += bytes;
   barrier->pending = (barrier->pending - 1u) & 0xffff;
@@ -70,7 +84,7 @@ inline void mbarrier_wait(Mbarrier* barrier, std::uint32_t parity) {
   struct Context {
     const Mbarrier* barrier;
     std::uint32_t parity;
-    static bool satisfied(void* c) {
+    SIMGPU_UNSEEN static bool satisfied(void* c) {
       auto* context = static_cast<Context*>(c);
       return context->barrier->phase != context->parity;
     }
@@ -78,6 +92,7 @@ inline void mbarrier_wait(Mbarrier* barrier, std::uint32_t parity) {
   engine->sync();
   simgpu::Watch watch{barrier, 4, &Context::satisfied, &context, Wait{}};
   while (!Context::satisfied(&context)) engine->watch(&watch, 1);
+  races::acquire(barrier);
   charge(cost().shared_ns);
 }
 
@@ -90,7 +105,7 @@ inline void fence_proxy_async() {
 }
 
 // Global (own rank) to shared; completes on the mbarrier.
-inline void bulk_load(void* to, const void* from, int bytes, Mbarrier* barrier) {
+SIMGPU_UNSEEN inline void bulk_load(void* to, const void* from, int bytes, Mbarrier* barrier) {
   engine->check(from, static_cast<std::size_t>(bytes), "bulk load");
   engine->sync();
   charge(cost().bulk_issue_ns);
@@ -107,11 +122,11 @@ inline void bulk_load(void* to, const void* from, int bytes, Mbarrier* barrier) 
   action->bytes = static_cast<std::uint32_t>(bytes);
   action->value = reinterpret_cast<std::uint64_t>(barrier);
   if (late) action->view = detail::async_view(to);
-  if (!late) engine->copy(to, from, static_cast<std::size_t>(bytes));
+  if (!late) detail::copy_at_once(fiber.copiers[0], to, from, static_cast<std::size_t>(bytes), barrier, barrier);
 }
 
 // Shared to global memory of any rank; joins the open bulk group.
-inline void bulk_store(Remote<char> to, const void* from, int bytes) {
+SIMGPU_UNSEEN inline void bulk_store(Remote<char> to, const void* from, int bytes) {
   engine->check(to.address(), static_cast<std::size_t>(bytes), "bulk store");
   engine->sync();
   charge(cost().bulk_issue_ns);
@@ -138,7 +153,7 @@ inline void bulk_store(Remote<char> to, const void* from, int bytes) {
     action->bytes = static_cast<std::uint32_t>(bytes);
     action->value = static_cast<std::uint64_t>(landed);
   } else {
-    engine->copy(to.address(), from, static_cast<std::size_t>(bytes));
+    detail::copy_at_once(fiber.copiers[1], to.address(), from, static_cast<std::size_t>(bytes), &fiber.open.read, &fiber.open.landed);
   }
   fiber.open.read = std::max(fiber.open.read, read);
   fiber.open.landed = std::max(fiber.open.landed, acknowledged);
@@ -165,10 +180,12 @@ inline void bulk_wait_read(int pending = 0) {
 #ifdef SIMGPU_THREAD_FIBERS
   sync_warp();
 #endif
+  if (pending == 0) races::acquire(&fiber.open.read);
 }
 inline void bulk_wait(int pending = 0) {
   Fiber& fiber = self();
   const int done = fiber.num_groups - pending;
+  if (pending == 0) races::acquire(&fiber.open.landed);
   for (int g = 0; g < done; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].landed);
   if (done > 0) std::memmove(fiber.groups, fiber.groups + done, sizeof(fiber.groups[0]) * static_cast<std::size_t>(pending));
   fiber.num_groups = std::min(fiber.num_groups, pending);

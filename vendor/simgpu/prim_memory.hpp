@@ -6,6 +6,7 @@
 
 namespace prim {
 
+namespace races = simgpu::races;
 using simgpu::Wait;
 using simgpu::Action;
 using simgpu::Engine;
@@ -109,12 +110,12 @@ inline void store(T* p, T v) {
 }
 // Shared memory.
 template <class T>
-inline void shared_add(T* p, std::type_identity_t<T> v) {
+SIMGPU_UNSEEN inline void shared_add(T* p, std::type_identity_t<T> v) {
   charge(cost().shared_ns);
   *p = static_cast<T>(*p + v);
 }
 template <class T>
-inline T shared_fetch_add(T* p, std::type_identity_t<T> v) {
+SIMGPU_UNSEEN inline T shared_fetch_add(T* p, std::type_identity_t<T> v) {
   charge(cost().shared_ns);
   const T old = *p;
   *p = static_cast<T>(old + v);
@@ -136,20 +137,20 @@ class Remote {
 namespace detail {
 
 template <class T>
-inline void land(Engine& e, Action& a) {
+SIMGPU_UNSEEN inline void land(Engine& e, Action& a) {
   T* word = static_cast<T*>(a.target);
   *word = static_cast<T>(a.value);
   e.notify(word, a.when);
 }
 template <class T>
-inline void land_add(Engine& e, Action& a) {
+SIMGPU_UNSEEN inline void land_add(Engine& e, Action& a) {
   T* word = static_cast<T*>(a.target);
   *word = static_cast<T>(*word + static_cast<T>(a.value));
   e.notify(word, a.when);
 }
 // Sends one word to `word`, wherever it lives; `run` applies it when it lands.
 template <class T>
-inline void send(T* word, T v, void (*run)(Engine&, Action&)) {
+SIMGPU_UNSEEN inline void send(T* word, T v, void (*run)(Engine&, Action&)) {
   engine->check(word, sizeof(T), "remote store");
   charge(cost().store_ns);
   engine->sync();
@@ -178,17 +179,19 @@ inline void fence_sys() {
 template <class T>
 inline void store_release_sys(Remote<T> word, T v) {
   fence_sys();
+  races::release(word.address());
   detail::send(word.address(), v, detail::land<T>);
 }
 template <class T>
 inline void add_release_sys(Remote<T> word, T v) {
   fence_sys();
+  races::release(word.address());
   detail::send(word.address(), v, detail::land_add<T>);
 }
 
 // ---- atomics at GPU scope on the own rank; applied at once, visible to waiters when they land
 template <class T>
-inline T fetch_add_gpu(T* word, T v) {
+SIMGPU_UNSEEN inline T fetch_add_gpu(T* word, T v) {
   engine->check(word, sizeof(T), "atomic");
   engine->sync();
   detail::see_own_stores(word);
@@ -201,10 +204,13 @@ inline T fetch_add_gpu(T* word, T v) {
 template <class T>
 inline T fetch_add_acq_rel_gpu(T* word, T v) {
   fence_sys();
-  return fetch_add_gpu(word, v);
+  races::release(word);
+  const T old = fetch_add_gpu(word, v);
+  races::acquire(word);
+  return old;
 }
 template <class T>
-inline void add_gpu(T* word, T v) {
+SIMGPU_UNSEEN inline void add_gpu(T* word, T v) {
   engine->check(word, sizeof(T), "atomic");
   engine->sync();
   detail::see_own_stores(word);
@@ -213,8 +219,9 @@ inline void add_gpu(T* word, T v) {
   engine->notify(word, self().clock + from_ns(cost().atomic_ns));
 }
 template <class T>
-inline T load_acquire_sys(const T* word) {
+SIMGPU_UNSEEN inline T load_acquire_sys(const T* word) {
   engine->sync();
+  races::acquire(word);
   charge(cost().acquire_ns);
   detail::see_own_stores(word);
   return *static_cast<const volatile T*>(word);
@@ -225,7 +232,7 @@ inline T load_acquire_sys(const T* word) {
 struct Guard {
   const std::uint64_t* abort_word;
 };
-inline bool aborted(const Guard& guard) { return *static_cast<const volatile std::uint64_t*>(guard.abort_word) != 0; }
+SIMGPU_UNSEEN inline bool aborted(const Guard& guard) { return *static_cast<const volatile std::uint64_t*>(guard.abort_word) != 0; }
 
 namespace detail {
 
@@ -233,7 +240,7 @@ template <class T, class Predicate>
 struct Watched {
   const T* word;
   Predicate* predicate;
-  static bool satisfied(void* context) {
+  SIMGPU_UNSEEN static bool satisfied(void* context) {
     auto* self = static_cast<Watched*>(context);
     return (*self->predicate)(*static_cast<const volatile T*>(self->word));
   }
@@ -259,6 +266,7 @@ template <class T, class Predicate>
 inline bool wait_until(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
   const Time earliest = self().clock + from_ns(cost().acquire_ns);
   const bool ok = detail::wait_word(guard, word, predicate, wait);
+  races::acquire(word);
   self().clock = std::max(self().clock, earliest);
   return ok;
 }
@@ -272,8 +280,10 @@ inline bool wait_all(const Guard& guard, int n, Word word, Predicate predicate, 
 #else
   const int first = self().lane, step = 32;
 #endif
-  for (int i = first; i < n; i += step)
+  for (int i = first; i < n; i += step) {
     ok &= detail::wait_word(guard, word(i), [&](auto value) { return predicate(i, value); }, describe(i));
+    races::acquire(word(i));
+  }
   self().clock = std::max(self().clock, earliest);
 #ifdef SIMGPU_THREAD_FIBERS
   ok = !any(Lanes<bool>{!ok});

@@ -31,7 +31,7 @@ inline void land_chunk(Engine& e, Action& a) {
   e.notify_range(a.target, a.bytes, a.when);
 }
 // One store of a warp: `chunk` holds its vectors and belongs to the landing.
-inline void send_chunk(Vec16* to, Vec16* chunk, std::size_t bytes) {
+SIMGPU_UNSEEN inline void send_chunk(Vec16* to, Vec16* chunk, std::size_t bytes) {
   engine->check(to, bytes, "row store");
   charge(cost().store_ns);
   engine->sync();

@@ -44,13 +44,18 @@ void Engine::wake_aborted(int rank, Time landed) {
     }
 }
 
+bool Engine::satisfied(Watch& watch) const {
+  const races::Behalf waiter(watch.fiber->thread);
+  return watch.satisfied(watch.context);
+}
+
 void Engine::notify(const void* word, Time landed) {
   for (const auto& [rank, abort_word] : abort_words_)
     if (abort_word == word) wake_aborted(rank, landed);
   Watch*& head = watches_[bucket(word)];
   for (Watch** link = &head; *link != nullptr;) {
     Watch* watch = *link;
-    if (watch->word != word || !watch->satisfied(watch->context)) {
+    if (watch->word != word || !satisfied(*watch)) {
       link = &watch->next;
       continue;
     }
