@@ -1,4 +1,9 @@
-"""Which GPU each rank runs on, and which share of it: ranks that spin share a GPU only by disjoint sets of its SMs."""
+"""Which GPU each rank runs on, and which share of it.
+
+A transport CTA takes a whole SM and spins for its peers. A share under MPS bounds how many SMs a rank may use; nothing
+says that two shares do not overlap. On an H200 four ranks with a quarter each, and three with a quarter each, kept each
+other's kernels from starting. So whatever spins on a GPU has to fit every share of it at once.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -7,7 +12,7 @@ from afdep.layout import Layout
 from harness.errors import PlacementError
 
 TRANSPORT_SMS = (24, 16)
-"""What arms are measured with: the first where every rank's share holds so many SMs, else the second."""
+"""What arms are measured with: the first that every share holds once for each rank of its GPU."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class Seat:
 
     Args:
         gpu: the index of its GPU.
-        percentage: of the GPU's SMs that are its own.
+        percentage: of the GPU's SMs that it may use.
     """
 
     gpu: int
@@ -49,12 +54,13 @@ class Placement:
         Raises:
             PlacementError: a share too small for any number that arms are measured with.
         """
-        smallest = min(seat.sms(sm_count) for seat in self.seats)
+        on_gpu = Counter(seat.gpu for seat in self.seats)
+        room = min(seat.sms(sm_count) // on_gpu[seat.gpu] for seat in self.seats)
         for sms in TRANSPORT_SMS:
-            if sms <= smallest:
+            if sms <= room:
                 return sms
         raise PlacementError(
-            f"placement: expected shares of {TRANSPORT_SMS[-1]} SMs or more, received {smallest} of {sm_count} SMs.",
+            f"placement: expected room for {TRANSPORT_SMS[-1]} SMs a rank or more, received {room} of {sm_count} SMs.",
             f"{self.ranks_per_gpu} ranks share a GPU: take fewer ranks, or more GPUs.",
         )
 
@@ -77,7 +83,7 @@ def place(layout: Layout, gpus: int) -> Placement:
     used = [rank % ffn_gpus if ffn_gpus else 0 for rank in layout.ffn_rank_ids]
     used += [ffn_gpus + source % (gpus - ffn_gpus) for source in range(layout.attention_ranks)]
     on_gpu = Counter(used)
-    return Placement(tuple(Seat(gpu, 100 // on_gpu[gpu]) for gpu in used))
+    return Placement(tuple(Seat(gpu, _share(on_gpu[gpu])) for gpu in used))
 
 
 def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
@@ -94,6 +100,11 @@ def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
             f"Write backend.ranks_per_gpu={placement.ranks_per_gpu}.",
         )
     return placement
+
+
+def _share(ranks: int) -> int:
+    """The percentage of a GPU that each of its ranks may use: half of it holds what two ranks spin with."""
+    return 50 if ranks == 2 else 100
 
 
 def _crowding(layout: Layout, ffn_gpus: int, gpus: int) -> int:

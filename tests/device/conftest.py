@@ -30,10 +30,10 @@ COLOCATED: dict[tuple[str, int], list[str]] = {
     ("3A1F", 2): ["exact_3a1f"],
     ("1A3F", 2): ["exact_1a3f"],
     ("2A2F", 2): [
-        *("exact_2a2f", "symmetric_asked_for"),
+        *("share_of_sms", "exact_2a2f", "symmetric_asked_for"),
         *("silent_source", "silent_ffn", "silent_source_of_the_symmetric_arm"),
     ],
-    ("2A2F", 1): ["share_of_sms", "exact_2a1f", "exact_2a2f", "exact_3a1f", "exact_1a3f"],
+    ("2A2F", 1): ["exact_2a1f", "exact_2a2f", "exact_3a1f", "exact_1a3f"],
 }
 """By the layout whose placement it has, and how many GPUs: what a company under MPS plays. Any layout fits where all
 ranks share one GPU."""

@@ -2,6 +2,8 @@
 
 import pytest
 
+from afdep import Layout
+from harness.colocation import place
 from tests.device.colocated import LAYOUTS
 from tests.device.company import Played
 
@@ -23,7 +25,9 @@ def test_a_layout_is_exact_on_shared_gpus(colocated: Companies, layout: str, arm
 
 
 def test_a_rank_sees_no_more_sms_than_its_share(colocated: Companies) -> None:
-    assert all(24 <= colocated["2A2F", 1].value("share_of_sms", rank) <= 33 for rank in range(4))
+    seats = place(Layout.parse("2A2F"), 2).seats
+    sms = [colocated["2A2F", 2].value("share_of_sms", rank) for rank in range(4)]
+    assert all(48 <= seen <= seat.sms(132) for seen, seat in zip(sms, seats, strict=True)), sms
 
 
 @pytest.mark.parametrize("scenario", ["counts_of_replays", "idle_then_empty"])
@@ -46,6 +50,11 @@ def _others(colocated: Companies, scenario: str) -> list[dict[str, object]]:
 def test_every_other_rank_of_four_names_a_rank_when_one_is_silent(colocated: Companies, scenario: str) -> None:
     said = [str(found["said"]) for found in _others(colocated, scenario)]
     assert all(one.startswith(("WaitTimeoutError", "PeerTimeoutError")) and "rank" in one for one in said), said
+
+
+@pytest.mark.parametrize("scenario", [name for name in SILENT if "source" in name])
+def test_a_silent_source_of_four_is_named(colocated: Companies, scenario: str) -> None:
+    said = [str(found["said"]) for found in _others(colocated, scenario)]
     assert any(f"expected rank {SILENT[scenario]} to arrive" in one for one in said), said
 
 

@@ -1,4 +1,4 @@
-"""Seats of ranks on GPUs: shares never exceed a GPU, roles stay apart, transport SMs fit the smallest share."""
+"""Seats of ranks on GPUs: roles stay apart, and whatever spins on a GPU fits every share of it, should they overlap."""
 
 from collections import Counter
 
@@ -26,15 +26,6 @@ def test_every_rank_has_a_seat_on_a_gpu_that_is_there(layout, gpus):
     assert all(0 <= seat.gpu < gpus for seat in seats)
 
 
-@given(layouts, gpu_counts)
-def test_the_shares_of_a_gpu_come_to_no_more_than_the_gpu(layout, gpus):
-    seats = place(layout, gpus).seats
-    for gpu in range(gpus):
-        mine = [seat for seat in seats if seat.gpu == gpu]
-        assert sum(seat.percentage for seat in mine) <= 100
-        assert sum(seat.sms(H200_SMS) for seat in mine) <= H200_SMS
-
-
 @given(layouts, st.integers(2, 12))
 def test_roles_never_share_a_gpu_where_there_are_two(layout, gpus):
     seats = place(layout, gpus).seats
@@ -56,18 +47,23 @@ def test_no_split_of_the_gpus_between_the_roles_is_less_crowded(layout, gpus):
 
 
 @given(layouts, gpu_counts)
-def test_transport_sms_fit_the_smallest_share_or_the_placement_is_refused(layout, gpus):
+def test_what_spins_on_a_gpu_fits_every_share_of_it_or_the_placement_is_refused(layout, gpus):
     placement = place(layout, gpus)
-    smallest = min(seat.sms(H200_SMS) for seat in placement.seats)
-    if smallest >= 16:
-        assert placement.transport_sms(H200_SMS) in (16, 24)
-        assert placement.transport_sms(H200_SMS) <= smallest
+    crowd = Counter(seat.gpu for seat in placement.seats)
+    if placement.ranks_per_gpu <= 8:
+        sms = placement.transport_sms(H200_SMS)
+        assert all(crowd[seat.gpu] * sms <= seat.sms(H200_SMS) for seat in placement.seats)
     else:
-        with pytest.raises(PlacementError, match=f"received {smallest} of 132 SMs"):
+        with pytest.raises(PlacementError, match="expected room for 16 SMs a rank or more"):
             placement.transport_sms(H200_SMS)
 
 
-@pytest.mark.parametrize(("ranks", "sms"), [(1, 24), (2, 24), (5, 24), (6, 16), (7, 16)])
+def test_a_quarter_of_a_gpu_each_is_too_little_for_four_ranks():
+    with pytest.raises(PlacementError, match="received 8 of 132 SMs"):
+        Placement((Seat(0, 25),) * 4).transport_sms(H200_SMS)
+
+
+@pytest.mark.parametrize(("ranks", "sms"), [(1, 24), (2, 24), (3, 24), (5, 24), (6, 16), (8, 16)])
 def test_up_to_five_ranks_a_gpu_have_24_transport_sms_and_six_have_16(ranks, sms):
     assert place(Layout.parse(f"{ranks - 1 or 1}A1F"), 1 if ranks > 1 else 2).transport_sms(H200_SMS) == sms
 
