@@ -10,9 +10,6 @@ from harness.fit.figures import Array
 from harness.fit.solve import Pull, linear, log_bounds
 from harness.fit.study import Study
 
-FACTOR = 2.0
-"""How far a constant that is not fitted may go, either way, where a row is moved by one constant alone."""
-
 
 @dataclass(frozen=True)
 class Refit:
@@ -24,7 +21,7 @@ class Refit:
         without_pct, without_simulated_pct: after a refit on every row but this one, as predicted and as simulated.
         alone_pct, alone_simulated_pct: after a refit on this row alone.
         others_pct: rms of the fitted rows after the refit on this row alone, as predicted.
-        at_bound: constants that end at a bound in the refit on this row alone.
+        at_bound: constants that go as far as they may in the refit on this row alone.
     """
 
     row: int
@@ -116,7 +113,10 @@ def _start(study: Study) -> Array:
 
 
 def _bounds(study: Study) -> tuple[Array, Array]:
-    return log_bounds(study.bounds, _start(study))
+    """The bounds of the fitted constants, as far as a linearised refit reaches."""
+    reach = math.log(study.settings["reach"])
+    lower, upper = log_bounds(study.bounds, _start(study))
+    return np.maximum(lower, -reach), np.minimum(upper, reach)
 
 
 def _move(study: Study, row: int, name: str) -> Move:
@@ -131,9 +131,10 @@ def _move(study: Study, row: int, name: str) -> Move:
 
 
 def _reach(study: Study, name: str) -> tuple[float, float]:
-    """The bounds of a fitted constant, and a factor either way of another one, as logarithms."""
+    """How far a constant may go, as logarithms."""
     for index, one in enumerate(study.free):
         if one.name == name:
             low, high = _bounds(study)
             return float(low[index]), float(high[index])
-    return -math.log(FACTOR), math.log(FACTOR)
+    reach = math.log(study.settings["reach"])
+    return -reach, reach

@@ -6,7 +6,7 @@ from statistics import median
 
 from harness.fit import tables
 from harness.fit.identify import Identification, identify
-from harness.fit.leave_out import FACTOR, leave_one_out, movers
+from harness.fit.leave_out import leave_one_out, movers
 from harness.fit.study import Study
 from harness.tables import row_label
 
@@ -28,7 +28,7 @@ def text(name: str, study: Study, images: Sequence[str] = ()) -> str:
         _refit_lead(study),
         tables.refits(study, leave_one_out(study)),
         "## What each row asks for",
-        _move_lead(),
+        _move_lead(study),
         tables.moves(study, [movers(study, row) for row in range(len(study.rows))]),
         *_other_hidden(study),
         "## What each constant moves",
@@ -103,26 +103,27 @@ def _other_hidden(study: Study) -> list[str]:
 
 def _need_lead() -> str:
     return (
-        "100 log(simulated / published): as it is, and with the constants of the refit on the row alone, which is free "
-        "to spoil every other row. What is left there is not for these constants to explain. The constants that move "
-        "a cell most stand beside it, with their slopes, the mean over both arms."
+        "Simulated against published, with the constants of the machine file and with the refitted ones, which know of "
+        "no such row: where the fitted rows are right and this row is not, it lacks something that grows with the "
+        "hidden size. The constants that move a cell most stand beside it, with their slopes, the mean over both arms."
     )
 
 
 def _refit_lead(study: Study) -> str:
     return (
-        "Refits of the fitted constants, inside their bounds and linearised: one step from the Jacobian at the machine "
-        "file's values. *Linearised* is what that step predicts, *simulated* what the simulator gives with the "
-        "constants that it found. `row left out` is fitted on all rows but this one, `row alone` on this row and no "
-        "other. rms of 100 log(simulated / published), round trips."
+        "Refits of the fitted constants, linearised: one step from the Jacobian at the machine file's values, inside "
+        f"their bounds and up to a factor {study.settings['reach']:g} either way. *Linearised* is what that step "
+        "predicts, *simulated* what the simulator gives with the constants that it found. `row left out` is fitted on "
+        "all rows but this one, `row alone` on this row and no other. rms of 100 log(simulated / published), round "
+        "trips. Where the two differ, the row is not linear as far as that, and the prediction means nothing."
     )
 
 
-def _move_lead() -> str:
+def _move_lead(study: Study) -> str:
     return (
-        "Not simulated: the one change of one constant that serves a row's round trips best, linearised, inside the "
-        f"bounds of a fitted constant or a factor {FACTOR:g} either way of another, and what it does to the fitted "
-        "rows."
+        "Not simulated: the one change of one constant that serves a row's round trips best, linearised, up to a "
+        f"factor {study.settings['reach']:g} either way and inside the bounds of a fitted constant, and what it does "
+        "to the fitted rows."
     )
 
 

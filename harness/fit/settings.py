@@ -18,7 +18,7 @@ from harness.words import as_count, as_distinct, as_name, as_word
 NONE = "none"
 ROW_KEYS = ("layout", "hidden", "dtype", "routing")
 COUNTS = ("evaluations", "most_exchanges", "route_tokens")
-NUMBERS = ("pull_pct", "step", "collinear", "identified_pct")
+NUMBERS = ("pull_pct", "step", "reach", "collinear", "identified_pct")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class FitSettings:
         fitted_rows: indices of the rows that they are fitted on.
         step_down: constants that are stepped down.
         evaluations, most_exchanges, route_tokens: see conf/fit.
-        pull_pct, step, collinear, identified_pct: see conf/fit.
+        pull_pct, step, reach, collinear, identified_pct: see conf/fit.
         jobs: processes at a time.
         keep: name of the kept record, or None.
         write: path of the machine file to be written, or None.
@@ -59,6 +59,7 @@ class FitSettings:
     route_tokens: int
     pull_pct: float
     step: float
+    reach: float
     collinear: float
     identified_pct: float
     jobs: int
@@ -78,6 +79,8 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
     fit = config["fit"]
     told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
     told |= {name: _number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    if told["reach"] <= 1:
+        raise UsageError(f"fit.reach: expected a factor above 1, received {told['reach']:g}.", "Write 1.5 or the like.")
     return FitSettings(
         screen=screen,
         table=_table(screen, repository),

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.fit.figures import rms_pct
 from harness.fit.identify import Identification
-from harness.fit.leave_out import Move, Refit, refit_residuals_pct, strongest
+from harness.fit.leave_out import Move, Refit, strongest
 from harness.fit.study import Study
 from harness.tables import ABSENT, MINUS, markdown, row_label
 
@@ -117,7 +117,7 @@ def refits(study: Study, found: Sequence[Refit]) -> str:
         "row alone, linearised: rms, %",
         "row alone, simulated: rms, %",
         "row alone, linearised: rms of the fitted rows, %",
-        "at a bound, row alone",
+        "as far as it may, row alone",
     ]
     return markdown(header, lines, frozenset(range(1, 7)))
 
@@ -146,9 +146,8 @@ def moves(study: Study, by_row: Sequence[Sequence[Move]]) -> str:
 
 
 def needs(study: Study, row: int) -> str:
-    """A row cell by cell: how far off it is, what a refit on it alone would leave, and which constants move it."""
-    now = study.residuals_pct([row])[: study.num_latencies([row])].reshape(-1, 2)
-    left = refit_residuals_pct(study, row, alone=True)
+    """A row cell by cell: how far off it is, with both sets of constants, and which constants move it."""
+    now, left = (100.0 * (us[row] / study.published.us[row] - 1.0) for us in (study.simulated_us, study.refitted_us))
     lines = [
         [
             f"{tokens:,}",
@@ -157,8 +156,7 @@ def needs(study: Study, row: int) -> str:
         ]
         for column, tokens in enumerate(study.tokens)
     ]
-    kinds = ("machine file", "refit on this row alone")
-    header = ["T", *(f"{kind}, simulated: {arm}, 100 log" for kind in kinds for arm in study.arms), "moved most by"]
+    header = ["T", *(f"{kind}: {arm}, %" for kind in ("simulated", "refitted") for arm in study.arms), "moved most by"]
     return markdown(header, lines, frozenset(range(5)))
 
 
