@@ -42,6 +42,8 @@ class CudaRank {
     copy_ = prepared(&elastic::copy_epilogue);
     combine_ = prepared(combine_kernel(shapes_.directed(), exchange_));
     reduce_ = prepared(reduce_kernel(exchange_));
+    load(reinterpret_cast<const void*>(&expert_transform));
+    load(reinterpret_cast<const void*>(&refuse_exchange));
     check_cuda(cudaDeviceSynchronize(), "own memory");
   }
 
@@ -122,6 +124,11 @@ class CudaRank {
     const auto* function = reinterpret_cast<const void*>(kernel);
     check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, limits_.shared_bytes), "shared memory");
     return function;
+  }
+  // A kernel that is loaded only as it is launched may have to wait for an idle context, while peers wait for what is enqueued behind it.
+  static void load(const void* kernel) {
+    cudaFuncAttributes attributes;
+    check_cuda(cudaFuncGetAttributes(&attributes, kernel), "kernel");
   }
   void read(void* to, std::int64_t offset, std::size_t bytes) { copy_from(exchange_.windows[exchange_.rank] + offset, to, bytes); }
   void copy_from(const char* device, void* to, std::size_t bytes) {

@@ -2,6 +2,7 @@
 // Rows of y past the tokens that count become zeros, as those of a token without a route.
 #pragma once
 #include "failure.cuh"
+#include "poison.cuh"
 #include "reduce.cuh"
 
 namespace elastic {
@@ -42,9 +43,11 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) reduce_epilogue(PRIM_ARGS(Exchange) e)
   const int slot = prim::warp() * reduce_slot_bytes(e.combine.hidden_bytes, e.top_k);
   prim::wait_for_predecessor();
   const int tokens = num_tokens(e);
+  const auto ended = gave_up(e);
   for (int t = prim::cta() + prim::warp() * prim::num_ctas(); t < e.num_tokens; t += prim::num_ctas() * prim::num_warps())
     epilogue_detail::collect_token<kPrefix, kUnroll>(e, t, tokens, slot);
   prim::bulk_wait();
+  if (prim::broadcast(ended, 0) != 0) poison_collected(e);
 }
 
 }  // namespace elastic
