@@ -94,6 +94,15 @@ def test_a_finding_made_small_still_fails_and_names_its_exchange(libraries):
     assert "in exchange" in str(finding)
 
 
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"][:1], ids=str)
+def test_a_finding_of_two_buffers_stays_one_of_two(plant, libraries):
+    hunt = hunt_of(plant, libraries)
+    small, finding = minimise(hunt, first_finding(hunt, plant.budget).seed)
+    assert small.buffers == 1.0
+    assert finding.scenario.second is not None
+    assert small.exchanges < hunt.exchanges
+
+
 def test_a_seed_that_does_not_fail_cannot_be_made_small():
     with pytest.raises(ValueError, match="expected one that fails"):
         minimise(Hunt.small("afdep"), 0)

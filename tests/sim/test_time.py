@@ -18,8 +18,6 @@ SLOWER_CONTROLS = {
 }
 """Controls that the published tables say are slower at one token."""
 
-SLACK = 2
-"""Times a speed bar may be exceeded on a noisy machine."""
 KERNELS = ["dispatch", "copy_epilogue", "combine", "reduce_epilogue"]
 
 
@@ -121,8 +119,9 @@ def test_a_fiber_for_every_thread_is_exact_too(layout, arm):
 
 
 @by_arm
-@pytest.mark.parametrize(("tokens", "bar_ms"), [(1, 15), (2048, 200)], ids=["T1", "T2048"])
-def test_an_exchange_simulates_within_its_bar(arm, tokens, bar_ms, record_property):
+@pytest.mark.parametrize(("tokens", "bar_ms", "slack"), [(1, 15, 1), (2048, 200, 2)], ids=["T1", "T2048"])
+def test_an_exchange_simulates_within_its_bar(arm, tokens, bar_ms, slack, record_property):
+    """Slack: how many times its bar it may take on a noisy machine."""
     world = paper_world(arm)
     loads = [Load(make_routes(world, [tokens] * 2))] * 4
     world.time_exchanges(loads[:1], tokens)
@@ -133,4 +132,4 @@ def test_an_exchange_simulates_within_its_bar(arm, tokens, bar_ms, record_proper
     print(
         f"2A2F T={tokens} {arm}: {cpu_ms:.1f} ms of CPU an exchange, bar {bar_ms} ms (noise of this machine included)"
     )
-    assert cpu_ms < SLACK * bar_ms
+    assert cpu_ms < slack * bar_ms
