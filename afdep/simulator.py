@@ -31,7 +31,7 @@ class KernelTime:
 
     Args:
         rank: the rank it ran on.
-        name: "dispatch", "copy_epilogue", "combine" or "reduce_epilogue".
+        name: "dispatch", "copy_epilogue", "combine", "reduce_epilogue", or "copy_replies" where one rank replies.
         exchange: which of its Buffer's exchanges it belonged to, from 1.
         buffers: which set of Buffers that one was of, in the order they were made, from 0.
         start_us: its CTAs were placed, in simulated us.

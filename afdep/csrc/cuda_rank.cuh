@@ -40,8 +40,8 @@ class CudaRank {
     exchange_.timeout_ns = timeout_ns;
     dispatch_ = prepared(dispatch_kernel(shapes_.directed()));
     copy_ = prepared(&elastic::copy_epilogue);
-    combine_ = prepared(combine_kernel(shapes_.directed(), exchange_));
-    reduce_ = prepared(reduce_kernel(exchange_));
+    combine_ = prepared(combine_kernel(shapes_, exchange_));
+    collect_ = prepared(collect_kernel(shapes_, exchange_));
     load(reinterpret_cast<const void*>(&expert_transform));
     load(reinterpret_cast<const void*>(&refuse_exchange));
     check_cuda(cudaDeviceSynchronize(), "own memory");
@@ -56,7 +56,7 @@ class CudaRank {
   void combine(cudaStream_t stream, const void* replies, void* y) {
     set_combine(exchange_, replies, y);
     launch_main(stream, combine_, shapes_.combine_launch(), exchange_);
-    launch_epilogue(stream, reduce_, shapes_.reduce_launch());
+    launch_epilogue(stream, collect_, shapes_.collect_launch(exchange_.num_tokens));
   }
   void transform(cudaStream_t stream, void* out) {
     ExpertTransform args{exchange_, static_cast<char*>(out), shape_.dtype};
@@ -181,7 +181,7 @@ class CudaRank {
   elastic::Exchange exchange_{};  // as of the last call
   std::vector<std::unique_ptr<char, Freed>> own_;
   Stream reader_ = make_stream();
-  const void *dispatch_ = nullptr, *copy_ = nullptr, *combine_ = nullptr, *reduce_ = nullptr;
+  const void *dispatch_ = nullptr, *copy_ = nullptr, *combine_ = nullptr, *collect_ = nullptr;
 };
 
 }  // namespace afdep

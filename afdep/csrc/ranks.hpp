@@ -24,7 +24,7 @@ inline void check_fit(const afdep_shape& shape, const Shapes& shapes, int sm_cou
   };
   require(shape.transport_sms >= 1 && shape.transport_sms <= sm_count,
           "transport_sms is " + std::to_string(shape.transport_sms) + ", the machine has " + std::to_string(sm_count) + " SMs");
-  for (const LaunchShape& launch : {shapes.copy_launch(), shapes.combine_launch(), shapes.reduce_launch()})
+  for (const LaunchShape& launch : {shapes.copy_launch(), shapes.combine_launch(), shapes.collect_launch(shape.capacity)})
     require(launch.threads > 0, "a record does not fit the machine's shared memory");
   require(shapes.dispatch_launch().threads > 32 * elastic::kNotifyWarps,
           "the count words of " + std::to_string(shapes.num_experts()) + " expert slots and one record do not fit shared memory");

@@ -29,9 +29,11 @@ class Shapes {
   int first_sender() const { return role_sized() ? shape_.ffn_ranks : 0; }
   int num_senders() const { return role_sized() ? shape_.attention_ranks : num_ranks(); }
   int num_reply_regions() const { return !ranked_replies() ? shape_.top_k : role_sized() ? shape_.ffn_ranks : num_ranks(); }
+  // One rank holds all experts: every row of a token is local there, and a token has one reply at most.
+  bool one_replier() const { return directed() && shape_.ffn_ranks == 1 && (shape_.switches & kUnionReducePrefix) == 0; }
   // Rows of a local reduction that are loaded without a branch.
   int reduce_prefix() const {
-    if (directed() && shape_.ffn_ranks == 1 && (shape_.switches & kUnionReducePrefix) == 0) return shape_.top_k;
+    if (one_replier()) return shape_.top_k;
     return (shape_.top_k + num_ranks() - 1) / num_ranks();
   }
 
@@ -63,11 +65,19 @@ class Shapes {
   }
   LaunchShape copy_launch() const { return {sm_count_, 32 * warps(0, dispatch().slot_bytes(), 32), shared_bytes_}; }
   LaunchShape combine_launch() const { return {shape_.transport_sms, 32 * warps(0, combine().slot_bytes(), 32), shared_bytes_}; }
-  LaunchShape reduce_launch() const {
+  // The fourth kernel of an exchange of at most `tokens` of the rank's own.
+  LaunchShape collect_launch(int tokens) const {
+    if (one_replier()) return copy_replies_launch(tokens);
     return {sm_count_, 32 * warps(0, elastic::reduce_slot_bytes(shape_.hidden * 2, shape_.top_k), 32), shared_bytes_};
   }
 
  private:
+  // A warp a token, as far as SMs and slots go.
+  LaunchShape copy_replies_launch(int tokens) const {
+    const int slot = combine().slot_bytes(), grid = std::clamp(tokens, 1, sm_count_);
+    const int each = std::clamp((tokens + grid - 1) / grid, 1, warps(0, slot, 32));
+    return {grid, 32 * each, each * slot};
+  }
   // As many warps as have a shared-memory slot, at most `most`; zero when not even one fits.
   int warps(int reserved, int slot_bytes, int most) const { return std::clamp((shared_bytes_ - reserved) / slot_bytes, 0, most); }
 

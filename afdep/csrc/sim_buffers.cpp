@@ -61,8 +61,8 @@ void SimBuffers::dispatch(int rank, const SourceInput& input, int bucket) {
 void SimBuffers::combine(int rank, const void* replies, void* y) {
   elastic::Exchange& e = ranks_[static_cast<std::size_t>(rank)].exchange;
   set_combine(e, replies, y);
-  launch(rank, "combine", shapes_.combine_launch(), true, combine_kernel(shapes_.directed(), e), e);
-  launch(rank, "reduce_epilogue", shapes_.reduce_launch(), false, reduce_kernel(e), e);
+  launch(rank, "combine", shapes_.combine_launch(), true, combine_kernel(shapes_, e), e);
+  launch(rank, shapes_.one_replier() ? "copy_replies" : "reduce_epilogue", shapes_.collect_launch(e.num_tokens), false, collect_kernel(shapes_, e), e);
 }
 
 void SimBuffers::transform(int rank, void* out) {

@@ -149,9 +149,10 @@ PRIM_FN void waits(const Probe& p) {
   std::int64_t* flag = words(p) + 40;
   if (prim::warp() == 1) prim::elect([&] { prim::store_release_sys(prim::Remote<std::int64_t>(flag), std::int64_t{9}); });
   const bool seen = prim::wait_until(guard, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
-  const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000, 1, {});
+  const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000, 1, prim::Peers{});
   const bool valued = prim::wait_value(bounded, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
-  expect(p, kWaits, seen && valued && !prim::aborted(guard));
+  const auto nine = prim::alike([&] { return prim::load(flag); });
+  expect(p, kWaits, seen && valued && prim::broadcast(nine, 5) == 9 && !prim::aborted(guard));
 }
 
 // Lane l asks after two words; those of lane 2 change in turn, and its second word does in the upper half alone.

@@ -13,10 +13,10 @@ CUDA = sorted((ROOT / "vendor/elastic").glob("prim_cuda*.cuh"))
 NIC_CUDA, NIC_CPU = ROOT / "vendor/elastic/prim_nic.cuh", ROOT / "vendor/simgpu/prim_nic.hpp"
 CPU = sorted(set((ROOT / "vendor/simgpu").glob("prim*.hpp")) - {NIC_CPU})
 DECLARED = re.compile(
-    r"^(?:PRIM_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\(|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)", re.M
+    r"^(?:SIMGPU_UNSEEN )?(?:PRIM_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\(|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)", re.M
 )
 INNER = re.compile(r"namespace detail \{.*?\}  // namespace detail", re.S)
-CPU_ONLY = {"self", "charge", "cost", "own_rank", "leads", "exchange", "LaneSection"}
+CPU_ONLY = {"self", "charge", "cost", "own_rank", "leads", "exchange", "LaneSection", "Alike"}
 CUDA_ONLY = {"WaitRecord"}
 IMPORTED = {"Wait"}  # the CPU target takes it from the engine
 

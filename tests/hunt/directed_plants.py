@@ -5,6 +5,7 @@ from tests.hunt.plant import (
     COLUMNS,
     COMBINE,
     COPY_EPILOGUE,
+    COPY_REPLIES,
     DIRECTED,
     DISPATCH,
     NOTIFY,
@@ -87,6 +88,11 @@ PLANTS = (
                 "  prim::wait_for_predecessor();",
                 "  prim::launch_dependents();\n  prim::wait_for_predecessor();",
             ),
+            (
+                COPY_REPLIES,
+                "  prim::wait_for_predecessor();",
+                "  prim::launch_dependents();\n  prim::wait_for_predecessor();",
+            ),
         ),
         budget=500,
     ),
@@ -109,7 +115,7 @@ PLANTS = (
         "a column's sum overwrites a slot that is still being stored",
         "staging",
         "afdep",
-        ((COLUMNS, "    if (at == first_byte) prim::bulk_wait();\n", ""),),
+        ((COLUMNS, "    if (at == first_byte) prim::bulk_wait_read();\n", ""),),
         budget=60,
     ),
     Plant(

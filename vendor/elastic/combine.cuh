@@ -60,9 +60,9 @@ PRIM_FN void reply_tokens(const Exchange& e) {
 
 }  // namespace combine_detail
 
-// kPrefix: compiled_prefix(e.reduce_prefix); kUnroll: reduce_unroll of a row.
-template <class Protocol, int kPrefix, int kUnroll>
-PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) combine(PRIM_ARGS(Exchange) e) {
+// kPrefix: compiled_prefix(e.reduce_prefix); kUnroll: reduce_unroll of a row; kThreads: compiled_threads of the launch.
+template <class Protocol, int kPrefix, int kUnroll, int kThreads>
+PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(kThreads) combine(PRIM_ARGS(Exchange) e) {
   const int slot = slot_offset(0, prim::warp(), e.combine);
   prim::elect([&] {
     prim::mbarrier_init(slot_mbarrier(slot, e.combine), 1);

@@ -59,7 +59,7 @@ PRIM_FN void reply_columns(const Exchange& e, int i, int from, int to, int slot)
     prim::each_lane([&](int l) {
       if (prim::payload() && l < n) sum.at(l) = add_vector(rows, at / 16 + l);
     });
-    if (at == first_byte) prim::bulk_wait();
+    if (at == first_byte) prim::bulk_wait_read();
     prim::each_lane([&](int l) {
       if (prim::payload() && l < n) reinterpret_cast<prim::Vec16*>(record)[at / 16 + l] = sum.at(l);
     });
@@ -94,6 +94,7 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) combine_columns(PRIM_ARGS(Exchange) e)
   Protocol::open(e, kCombine);
   columns_detail::reply_shares(e);
   Protocol::close(e, kCombine);
+  prim::launch_dependents();
 }
 
 }  // namespace elastic

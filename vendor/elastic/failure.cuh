@@ -6,7 +6,7 @@
 namespace elastic {
 
 // Called by one lane. The first report of a rank keeps the record.
-PRIM_FN void report(const Exchange& e, Failure failure, int token, int lane, std::int64_t expert) {
+PRIM_FN_COLD void report(const Exchange& e, Failure failure, int token, int lane, std::int64_t expert) {
   if (prim::fetch_add_gpu(own_word<int>(e, WorkspaceLayout::kErrorCount), 1) != 0) return;
   prim::store(own_word<ErrorRecord>(e, WorkspaceLayout::kError),
               ErrorRecord{static_cast<std::int32_t>(failure), e.rank, token, lane, expert});

@@ -8,9 +8,14 @@
 namespace elastic {
 
 template PRIM_KERNEL void dispatch<Symmetric>(PRIM_ARGS(Exchange));
-template PRIM_KERNEL void combine<Symmetric, 2, 4>(PRIM_ARGS(Exchange));
-template PRIM_KERNEL void combine<Symmetric, 4, 4>(PRIM_ARGS(Exchange));
-template PRIM_KERNEL void reduce_epilogue<2, 4>(PRIM_ARGS(Exchange));
-template PRIM_KERNEL void reduce_epilogue<4, 4>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 2, 4, 1024>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 4, 4, 1024>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 2, 4, 896>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 4, 4, 896>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void combine<Symmetric, 2, 4, 512>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void reduce_epilogue<2, 4, 1024>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void reduce_epilogue<4, 4, 1024>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void reduce_epilogue<2, 4, 896>(PRIM_ARGS(Exchange));
+template PRIM_KERNEL void reduce_epilogue<4, 4, 896>(PRIM_ARGS(Exchange));
 
 }  // namespace elastic

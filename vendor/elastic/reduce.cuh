@@ -12,6 +12,14 @@ ELASTIC_HOST_DEVICE constexpr int reduce_unroll(int hidden_bytes) {
     if (hidden_bytes % (unroll * 512) == 0) return unroll;
   return 1;
 }
+// The registers of a reduction follow its launch: the fewest threads of 512, 896 and 1,024 that cover a CTA bound its machine code,
+// where rows are long enough to leave room for fewer warps only. The simulator has one code for all.
+ELASTIC_HOST_DEVICE constexpr int compiled_threads(int threads, int unroll) {
+#ifdef __CUDACC__
+  if (unroll == 4) return threads <= 512 ? 512 : threads <= 896 ? 896 : 1024;
+#endif
+  return threads <= 1024 && unroll >= 1 ? 1024 : 0;
+}
 // The prefix that the machine code has for a wanted one.
 ELASTIC_HOST_DEVICE constexpr int compiled_prefix(int prefix) { return prefix >= 8 ? 8 : prefix >= 4 ? 4 : prefix < 1 ? 1 : prefix; }
 

@@ -37,9 +37,9 @@ PRIM_FN void collect_token(const Exchange& e, int token, int tokens, int slot) {
 
 }  // namespace epilogue_detail
 
-// kPrefix: compiled_prefix(e.collect_prefix); kUnroll: reduce_unroll of a row.
-template <int kPrefix, int kUnroll>
-PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) reduce_epilogue(PRIM_ARGS(Exchange) e) {
+// kPrefix: compiled_prefix(e.collect_prefix); kUnroll: reduce_unroll of a row; kThreads: compiled_threads of the launch.
+template <int kPrefix, int kUnroll, int kThreads>
+PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(kThreads) reduce_epilogue(PRIM_ARGS(Exchange) e) {
   const int slot = prim::warp() * reduce_slot_bytes(e.combine.hidden_bytes, e.top_k);
   prim::wait_for_predecessor();
   const int tokens = num_tokens(e);

@@ -5,6 +5,7 @@
 #include "prim_bulk.hpp"
 
 #define PRIM_FN inline
+#define PRIM_FN_COLD inline
 #define PRIM_KERNEL inline
 #define PRIM_LAUNCH_BOUNDS(threads)
 #define PRIM_ARGS(type) const type&

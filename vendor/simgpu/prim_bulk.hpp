@@ -175,7 +175,9 @@ inline void bulk_commit() {
 // Called by the whole warp. Until all but the `pending` latest groups of every lane have been read (`bulk_wait_read`) or have landed everywhere (`bulk_wait`).
 inline void bulk_wait_read(int pending = 0) {
   Fiber& fiber = self();
-  for (int g = 0; g + pending < fiber.num_groups; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].read);
+  // When hunting, what happens at one time happens in any order: the wait ends behind the read, not beside it.
+  const Time behind = engine->adversary().active() ? 1 : 0;
+  for (int g = 0; g + pending < fiber.num_groups; ++g) fiber.clock = std::max(fiber.clock, fiber.groups[g].read + behind);
   engine->sync();
 #ifdef SIMGPU_THREAD_FIBERS
   sync_warp();
