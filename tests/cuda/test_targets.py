@@ -13,7 +13,9 @@ CUDA = sorted((ROOT / "vendor/elastic").glob("prim_cuda*.cuh"))
 NIC_CUDA, NIC_CPU = ROOT / "vendor/elastic/prim_nic.cuh", ROOT / "vendor/simgpu/prim_nic.hpp"
 CPU = sorted(set((ROOT / "vendor/simgpu").glob("prim*.hpp")) - {NIC_CPU})
 DECLARED = re.compile(
-    r"^(?:SIMGPU_UNSEEN )?(?:PRIM_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\(|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)", re.M
+    r"^(?:SIMGPU_UNSEEN )?(?:PRIM_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\("
+    r"|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)",
+    re.M,
 )
 INNER = re.compile(r"namespace detail \{.*?\}  // namespace detail", re.S)
 CPU_ONLY = {"self", "charge", "cost", "own_rank", "leads", "exchange", "LaneSection", "Alike"}
