@@ -20,15 +20,21 @@ import sys
 from pathlib import Path
 from afdep import World
 from afdep.hunt import small_machine
+from afdep.interleaving import prove_interleaved
 from afdep.scenario import Hunt, draw
 arm, seeds, library = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-hunt = Hunt.small(arm)
+hunt = Hunt.small(arm, graphs=0.0, buffers=0.5)
 for seed in range(seeds):
     drawn = draw(hunt, seed)
     experts = hunt.experts_per_rank * drawn.layout.ffn_ranks
     shape = {"hidden": hunt.hidden, "num_experts": experts, "top_k": hunt.top_k, "capacity": hunt.capacity}
     more = {"transport_sms": hunt.transport_sms, "machine": small_machine(), "library": library}
-    World(drawn.layout, arm=arm, **shape, **more).prove_loads(drawn.rounds[0], hunt.capacity, seed)
+    world = World(drawn.layout, arm=arm, **shape, **more)
+    if (second := drawn.second) is None:
+        world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
+        continue
+    other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
+    prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
 print("clean")
 """
 
@@ -45,7 +51,7 @@ def library(tree: Path = TREE) -> Path:
 
 
 def report(path: Path, arm: str, seeds: int) -> str:
-    """What the checker says of the exchanges that some seeds draw, run free; "clean" where it says nothing."""
+    """What the checker says of the exchanges of some seeds, of one Buffer a rank or two; "clean" where it says nothing."""
     runtime = subprocess.run(
         ["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
