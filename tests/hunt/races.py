@@ -51,7 +51,7 @@ def library(tree: Path = TREE) -> Path:
 
 
 def report(path: Path, arm: str, seeds: int) -> str:
-    """What the checker says of the exchanges of some seeds, of one Buffer a rank or two; "clean" where it says nothing."""
+    """What the checker says of the exchanges of some seeds, of one Buffer or two; "clean" where it says nothing."""
     runtime = subprocess.run(
         ["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()

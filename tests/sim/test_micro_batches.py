@@ -133,15 +133,20 @@ def test_buffers_of_other_ranks_than_the_world_has_are_refused():
         make_world().add_buffers(layout="2A1F", num_experts=6)
 
 
-def crossed(arm, transport_sms):
-    """The FFN rank receives of the one while its reply to the other is due, which the source awaits before it sends."""
-    world = make_world("1A1F", arm=arm, transport_sms=transport_sms, machine=changed_machine(sm_count=8))
+def crossed(arm, transport_sms, layout="1A1F", **changes):
+    """FFN ranks receive of the one while their reply to the other is due, which the sources await before they send."""
+    world = make_world(
+        layout, arm=arm, transport_sms=transport_sms, **{"machine": changed_machine(sm_count=8)} | changes
+    )
     flights = Flight(world), Flight(world.add_buffers())
-    flights[0].buffers.delay(0, 20)
-    flights[0].buffers.delay(1, 100)
-    dispatch(flights[0], [16], 1)
-    dispatch(flights[1], [16], 2)
-    flights[1].buffers.delay(0, 60)
+    for ffn in world.ffns:
+        flights[0].buffers.delay(ffn.rank, 20)
+    for source in world.sources:
+        flights[0].buffers.delay(source.rank, 100)
+    for seed, flight in enumerate(flights):
+        dispatch(flight, full(world), seed)
+    for ffn in world.ffns:
+        flights[1].buffers.delay(ffn.rank, 60)
     for flight in flights:
         flight.combine()
     world.run()
@@ -170,3 +175,17 @@ def test_an_ffn_rank_that_awaits_rows_in_the_directed_protocol_holds_every_sm(ar
     trace = flights[0].buffers.simulator.take_trace()
     ended = {(kernel.name, kernel.buffers): kernel.end_us for kernel in trace if kernel.rank == 0}
     assert (ended["expert_transform", 1] > ended["dispatch", 0]) == held
+
+
+LARGE = {"machine": MACHINE, "hidden": 2048, "capacity": 256}
+
+
+@pytest.mark.parametrize(("arm", "layout"), [("m2n", "1A1F"), ("m2n", "2A2F"), ("afdep", "2A2F")])
+def test_two_buffers_have_room_on_a_machine_of_full_size(arm, layout):
+    for flight in crossed(arm, 24, layout, **LARGE):
+        flight.check()
+
+
+def test_with_one_ffn_rank_a_receive_ahead_of_a_reply_leaves_a_source_that_collects_no_room_to_send():
+    with pytest.raises(DeadlockError, match="rank 1 dispatch CTA -1 warp -1 waits for SM slots"):
+        crossed("afdep", 24, "1A1F", **LARGE)
