@@ -6,6 +6,7 @@ The modules `checks`, `controls`, `hunt`, `reference`, `routing` and `window` ar
 from afdep import checks, controls, hunt, reference, routing, window
 from afdep.arms import PRESETS, Arm
 from afdep.buffer import Buffer, Received
+from afdep.buffers import Buffers
 from afdep.device_errors import AgreementError, CaptureError, DeviceError, PeerTimeoutError, WaitTimeoutError
 from afdep.digest import NativeDigest, native_digest
 from afdep.errors import (
@@ -49,6 +50,7 @@ __all__ = [
     "BlockedWait",
     "BucketMismatchError",
     "Buffer",
+    "Buffers",
     "BuildError",
     "CapacityError",
     "CaptureError",
