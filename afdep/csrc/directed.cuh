@@ -97,6 +97,10 @@ struct Directed {
       directed_detail::await_arrivals(e, phase);
     }
   }
+  // The warp that awaits the peers speaks for its CTA: an epilogue that came any earlier would hold the rank's SMs while the rank waits.
+  static PRIM_FN void trigger() {
+    if (prim::warp() == 0) prim::launch_dependents();
+  }
   // A sender's slots are free once every CTA is past close(): the grid sync says so, or the last CTA to get here does.
   static PRIM_FN void reset_slots(const Exchange& e) {
     if (!sends(e, elastic::kDispatch)) return;

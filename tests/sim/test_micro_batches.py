@@ -158,7 +158,7 @@ def test_main_kernels_without_room_for_each_other_are_a_deadlock_that_is_named(a
     with pytest.raises(DeadlockError) as error:
         crossed(arm, sms)
     waits = [(wait.rank, wait.kernel) for wait in error.value.waits if wait.wait == "SM slots"]
-    assert waits == [(0, "combine" if arm == "m2n" else "expert_transform"), (1, "dispatch")]
+    assert waits == [(0, "combine"), (1, "dispatch")]
 
 
 @pytest.mark.parametrize(("arm", "sms"), [("m2n", 4), ("afdep", 4), ("afdep", 7)])
@@ -168,24 +168,19 @@ def test_main_kernels_with_room_for_each_other_end_in_whatever_order_they_start(
         flight.check()
 
 
-@pytest.mark.parametrize(("arm", "held"), [("m2n", False), ("afdep", True)])
-def test_an_ffn_rank_that_awaits_rows_in_the_directed_protocol_holds_every_sm(arm, held):
-    """Its copy epilogue is there already, in all of shared memory."""
+@pytest.mark.parametrize("arm", ARMS)
+def test_an_ffn_rank_that_awaits_rows_leaves_the_other_sms_to_other_kernels(arm):
+    """Its copy epilogue, which takes all of shared memory, is not there yet."""
     flights = crossed(arm, transport_sms=3)
     trace = flights[0].buffers.simulator.take_trace()
     ended = {(kernel.name, kernel.buffers): kernel.end_us for kernel in trace if kernel.rank == 0}
-    assert (ended["expert_transform", 1] > ended["dispatch", 0]) == held
+    assert ended["expert_transform", 1] < ended["dispatch", 0]
 
 
 LARGE = {"machine": MACHINE, "hidden": 2048, "capacity": 256}
 
 
-@pytest.mark.parametrize(("arm", "layout"), [("m2n", "1A1F"), ("m2n", "2A2F"), ("afdep", "2A2F")])
+@pytest.mark.parametrize(("arm", "layout"), [("m2n", "1A1F"), ("m2n", "2A2F"), ("afdep", "1A1F"), ("afdep", "2A2F")])
 def test_two_buffers_have_room_on_a_machine_of_full_size(arm, layout):
     for flight in crossed(arm, 24, layout, **LARGE):
         flight.check()
-
-
-def test_with_one_ffn_rank_a_receive_ahead_of_a_reply_leaves_a_source_that_collects_no_room_to_send():
-    with pytest.raises(DeadlockError, match="rank 1 dispatch CTA -1 warp -1 waits for SM slots"):
-        crossed("afdep", 24, "1A1F", **LARGE)

@@ -94,7 +94,7 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) combine_columns(PRIM_ARGS(Exchange) e)
   Protocol::open(e, kCombine);
   columns_detail::reply_shares(e);
   Protocol::close(e, kCombine);
-  prim::launch_dependents();
+  Protocol::trigger();
 }
 
 }  // namespace elastic

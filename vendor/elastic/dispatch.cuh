@@ -87,7 +87,7 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) dispatch(PRIM_ARGS(Exchange) e) {
   else
     dispatch_detail::send_tokens(e);
   Protocol::close(e, kDispatch);
-  prim::launch_dependents();
+  Protocol::trigger();
   Protocol::reset_slots(e);
 }
 

@@ -27,6 +27,8 @@ struct Symmetric {
     prim::sync_grid();
     if (prim::cta() == 0) barrier_all_ranks(e, phase, phase == kDispatch ? "dispatch exit barrier" : "combine exit barrier");
   }
+  // Every thread; a CTA's first one speaks for it. What the kernel may still await then is the exit barrier.
+  static PRIM_FN void trigger() { prim::launch_dependents(); }
   // All threads, after the trigger. The grid sync of close() has ended every use of the slots.
   static PRIM_FN void reset_slots(const Exchange& e) {
     if (prim::cta() != 0) return;
