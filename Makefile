@@ -13,7 +13,7 @@ DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh hunt fit lint test native bundle hashes clean
+.PHONY: help setup demo demo-refresh hunt validate fit lint test native bundle hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,6 +35,9 @@ demo-refresh: setup ## bring README.md, reports/ and records/first-light to the 
 
 hunt: setup ## the night run: 20,000 adversarial schedules of each protocol, recorded under out/hunts
 	$(RUN) -m harness hunt budget=20000
+
+validate: setup ## the correctness matrix on the simulator, in full; record and page under out/validations
+	$(RUN) -m harness validate
 
 fit: setup ## fit the simulated machine to the published main table again; record and page under out/fits
 	$(RUN) -m harness fit

@@ -12,7 +12,7 @@ from harness.surroundings import ERROR, OK, UNREAD, Surroundings, real
 from harness.trees import exclusive_directory
 from harness.workspace import REPOSITORY
 
-VERBS = ("screen", "plan", "bundle", "report", "records", "hunt", "fit", "claims", "status", "doctor")
+VERBS = ("screen", "plan", "bundle", "report", "records", "hunt", "validate", "fit", "claims", "status", "doctor")
 HELP_WORDS = ("help", "--help", "-h")
 
 
@@ -24,8 +24,8 @@ def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
         around: the surroundings; the real ones if None.
 
     Returns:
-        0 done, 1 a hunt found something, 3 nothing measured or void alone, 4 usage error, failure or anything
-        unexpected, 141 nobody reads on.
+        0 done, 1 a hunt or a validation found something, 3 nothing measured or void alone, 4 usage error, failure or
+        anything unexpected, 141 nobody reads on.
     """
     try:
         if set(arguments) & set(HELP_WORDS):
