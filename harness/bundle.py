@@ -14,6 +14,7 @@ from pathlib import Path
 from afdep import build
 from harness import plan as plans
 from harness import trees
+from harness.calibrate import program as probes
 from harness.config import TRACE, Launcher
 from harness.digests import harness_digest, source_digest
 from harness.errors import BundleError
@@ -23,6 +24,9 @@ from harness.trees import Slots
 LAUNCHER, PLANS, SLOTS, OUT, COMMAND = "launcher.json", "plans", "slots", "out", "run"
 """What lies in a bundle: the launcher's settings, plan files, trees, what a run writes, and the command."""
 
+CALIBRATE = "calibrate"
+"""The other command of a bundle, which measures constants of the simulated machine."""
+
 PROVIDED = re.compile(r"(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)\.so[.0-9]*")
 """Libraries that every node has; the driver's own is opened when the first GPU is asked for."""
 
@@ -30,6 +34,12 @@ _RUN = """#!/bin/sh
 # ./run [plans/PLAN.json ...]: measure what these plans, or all of this folder's, still lack. Records go to out/.
 cd "$(dirname "$0")" || exit 4
 PYTHONPATH="$PWD/slots/slot0" exec "${PYTHON:-python3}" -P -m harness.offline "$@"
+"""
+
+_CALIBRATE = """#!/bin/sh
+# ./calibrate: measure constants of the simulated machine on two GPUs. Readings go to out/calibrations/.
+cd "$(dirname "$0")" || exit 4
+PYTHONPATH="$PWD/slots/slot0" exec "${PYTHON:-python3}" -P -m harness.calibrate.offline out/calibrations
 """
 
 
@@ -79,6 +89,20 @@ def _carry_library(slot: Path) -> None:
     check_self_contained(library)
     carried.parent.mkdir(parents=True)
     shutil.copyfile(library, carried)
+    carry_probes(slot)
+
+
+def carry_probes(slot: Path) -> None:
+    """Put the built program of the probes into a tree, where `harness.calibrate.program` finds it.
+
+    Raises:
+        BuildError: it does not build.
+        BundleError: it needs a library that a node may lack.
+    """
+    program, carried = probes.build(slot), probes.carried(slot)
+    check_self_contained(program)
+    carried.parent.mkdir(parents=True)
+    shutil.copy(program, carried)
 
 
 def check_self_contained(library: Path) -> None:
@@ -100,6 +124,12 @@ def _write(paths: Sequence[Path], launcher: Launcher, building: Path) -> None:
         shutil.copyfile(path, building / PLANS / path.name)
     settings = dataclasses.asdict(dataclasses.replace(launcher, out=OUT))
     (building / LAUNCHER).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    command = building / COMMAND
-    command.write_text(_RUN, encoding="utf-8")
-    command.chmod(0o755)
+    write_commands(building)
+
+
+def write_commands(building: Path) -> None:
+    """Write the commands of a bundle."""
+    for name, script in ((COMMAND, _RUN), (CALIBRATE, _CALIBRATE)):
+        command = building / name
+        command.write_text(script, encoding="utf-8")
+        command.chmod(0o755)

@@ -12,7 +12,10 @@ from harness.surroundings import ERROR, OK, UNREAD, Surroundings, real
 from harness.trees import exclusive_directory
 from harness.workspace import REPOSITORY
 
-VERBS = ("screen", "plan", "bundle", "report", "records", "hunt", "validate", "fit", "claims", "status", "doctor")
+VERBS = (
+    *("screen", "plan", "bundle", "report", "records", "hunt", "validate", "fit", "calibrate", "claims", "status"),
+    "doctor",
+)
 HELP_WORDS = ("help", "--help", "-h")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from harness.compose import CONF_DIR, VERB_AXES, compose
 from harness.overrides import options
 
-_WIDTH, _INDENT = 120, 9
+_WIDTH, _INDENT = 120, 11
 
 
 def text(verbs: Sequence[str], conf_dir: Path = CONF_DIR) -> str:

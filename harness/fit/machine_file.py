@@ -25,7 +25,7 @@ def write(settings: FitSettings, fit: Fit) -> Path:
     table = [_refitted(one, found[one.name], settings) if one.name in found else one for one in _table(settings)]
     head = f"# {settings.bench.machine.name}, its {len(found)} fitted constants as `{fit.run.command}` found them."
     with path.open("x", encoding="utf-8") as stream:
-        stream.write("\n".join([head, *map(_line, table)]) + "\n")
+        stream.write("\n".join([head, *map(line, table)]) + "\n")
     Machine.load(path.stem, path.parent)
     return path
 
@@ -44,5 +44,6 @@ def _refitted(one: Constant, value: float, settings: FitSettings) -> Constant:
     return dataclasses.replace(one, value=float(f"{value:.{_DIGITS}g}"), source=source)
 
 
-def _line(one: Constant) -> str:
+def line(one: Constant) -> str:
+    """A constant as a machine file has it."""
     return f"{one.name}: {{value: {one.value!r}, unit: {json.dumps(one.unit)}, source: {json.dumps(one.source)}}}"

@@ -1,0 +1,114 @@
+"""What a calibration runs with: frozen, validated once at the edge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from afdep import Machine
+from harness.calibrate.judging import RULE_OF, Limits
+from harness.errors import ConfigError, UsageError, valid_names
+from harness.words import as_name, as_word
+
+NONE, DEVICE = "none", "device"
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """A validated calibration.
+
+    Args:
+        machine: the base, whose constants stay where nothing measures them.
+        limits: what a measured constant must keep.
+        source: a folder with readings, or None: measure this machine.
+        keep: name of the kept record, or None.
+        write: path of the machine file to be written, or None.
+    """
+
+    machine: Machine
+    limits: Limits
+    source: Path | None
+    keep: str | None
+    write: Path | None
+
+
+def calibration_settings(config: Mapping[str, Any], repository: Path) -> CalibrationSettings:
+    """Read a composed configuration.
+
+    Raises:
+        ConfigError, ValueReadError, UsageError: a value of no use.
+        MachineError: no such machine file.
+    """
+    told = config["calibrate"]
+    machine = Machine.load(as_word("base", config["base"], "the name of a machine"), repository / "conf/machine")
+    return CalibrationSettings(
+        machine=machine,
+        limits=Limits(
+            bounds=_bounds(told["bounds"], machine),
+            most_spread_pct=_number("calibrate.most_spread_pct", told["most_spread_pct"]),
+            least_spread=_number("calibrate.least_spread", told["least_spread"]),
+        ),
+        source=_source(as_word("source", config["source"], "device or a folder"), repository),
+        keep=_keep(as_name("keep", config["keep"]), repository),
+        write=_write(as_word("write", config["write"], "a path or none"), repository),
+    )
+
+
+def _bounds(bounds: Mapping[str, Any], machine: Machine) -> dict[str, tuple[float, float]]:
+    """Bounds of exactly the constants that a rule gives, each of them one of the machine's."""
+    names = machine.constants()
+    for name in sorted(set(bounds) ^ set(RULE_OF)) + sorted(set(RULE_OF) - set(names)):
+        raise ConfigError(
+            f"calibrate.bounds: expected the {len(RULE_OF)} constants that probes give, received one more or less: "
+            f"{name}.",
+            valid_names(name, RULE_OF),
+        )
+    return {name: _pair(name, one) for name, one in bounds.items()}
+
+
+def _pair(name: str, one: object) -> tuple[float, float]:
+    if not isinstance(one, Mapping) or set(one) != {"lower", "upper"}:
+        raise ConfigError(f"calibrate.bounds.{name}: expected lower and upper, received {one!r}.", "Give both.")
+    lower, upper = (_number(f"calibrate.bounds.{name}.{side}", one[side]) for side in ("lower", "upper"))
+    if lower >= upper:
+        received = f"{lower:g} and {upper:g}"
+        raise ConfigError(f"calibrate.bounds.{name}: expected lower below upper, received {received}.", "Swap them.")
+    return lower, upper
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise UsageError(f"{name}: expected a number of at least 0, received {value!r}.", "Write a plain number.")
+    return float(value)
+
+
+def _source(word: str, repository: Path) -> Path | None:
+    folder = (repository / word).resolve()
+    if word == DEVICE:
+        return None
+    if not (folder / "readings.parquet").is_file():
+        raise UsageError(
+            f"source: expected a folder with readings, received {word!r}.", "Give what `./calibrate` left, or device."
+        )
+    return folder
+
+
+def _keep(name: str, repository: Path) -> str | None:
+    if name == NONE:
+        return None
+    if (repository / "records" / "calibrations" / name).exists():
+        raise UsageError(
+            f"keep: expected a new name, received {name!r}, which is there.", "Records stay: choose another."
+        )
+    return name
+
+
+def _write(word: str, repository: Path) -> Path | None:
+    path = repository / word
+    if word == NONE:
+        return None
+    if path.exists() or path.suffix != ".yaml":
+        raise UsageError(
+            f"write: expected the path of a new .yaml file, received {word!r}.", "Machine files stay: choose another."
+        )
+    return path

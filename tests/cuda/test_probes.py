@@ -1,0 +1,113 @@
+"""The calibration's probes compile without a warning or a spill, and say where there is no GPU."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from afdep.errors import BuildError
+from harness import bundle
+from harness.calibrate import program
+from tests.cuda.kernels import ROOT
+from vendor import hashes
+
+pytestmark = pytest.mark.requires("nvcc")
+
+KERNEL = re.compile(
+    r"entry function '(\S+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.S
+)
+ROWS_IN_FLIGHT = 8
+"""16-byte vectors that one lane of load_columns has in flight, four registers each."""
+LOOP_WITHOUT_END = re.compile(r"while \((?:true|1)\)|for \(;;\)|\bdo \{")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, int]]:
+    """Spilled bytes and registers of each kernel, by its mangled name."""
+    log = hashes.compile_cubin(ROOT / program.SOURCES / "probes.cu", tmp_path_factory.mktemp("probes") / "probes.cubin")
+    return {name: (int(stores) + int(loads), int(used)) for name, stores, loads, used in KERNEL.findall(log)}
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A tree with the sources of the probes alone."""
+    shutil.copytree(ROOT / program.SOURCES, tmp_path / "tree" / program.SOURCES)
+    return tmp_path / "tree"
+
+
+def changed(tree: Path, old: str, new: str) -> None:
+    source = tree / program.SOURCES / "probes.cu"
+    text = source.read_text("utf-8")
+    assert old in text
+    source.write_text(text.replace(old, new), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    return program.build(ROOT)
+
+
+def test_every_kernel_of_the_probes_is_seen_and_none_spills(kernels: dict[str, tuple[int, int]]) -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / program.SOURCES).iterdir())
+    names = set(re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", sources))
+    assert len(names) > 15
+    assert {name for name in names if not any(f"{len(name)}{name}" in kernel for kernel in kernels)} == set()
+    assert {kernel: spilled for kernel, (spilled, _) in kernels.items() if spilled} == {}
+
+
+def test_all_rows_of_a_load_are_in_flight_together(kernels: dict[str, tuple[int, int]]) -> None:
+    (registers,) = (used for kernel, (_, used) in kernels.items() if "load_columns" in kernel)
+    assert registers > 4 * ROWS_IN_FLIGHT
+
+
+def test_no_loop_of_a_probe_is_without_an_end() -> None:
+    texts = {path.name: path.read_text("utf-8") for path in (ROOT / program.SOURCES).iterdir()}
+    assert {name for name, text in texts.items() if LOOP_WITHOUT_END.search(text)} == set()
+
+
+@pytest.mark.parametrize("loop", ["while (true) {}", "for (;;) {}", "do {} while (x != 1);"])
+def test_a_loop_without_an_end_is_noticed(loop: str) -> None:
+    assert LOOP_WITHOUT_END.search(loop)
+
+
+def test_the_program_needs_no_other_library(built: Path) -> None:
+    bundle.check_self_contained(built)
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
+def test_the_program_says_that_there_is_no_gpu(built: Path) -> None:
+    done = subprocess.run([built, "core"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("no GPU: ")
+
+
+def test_a_program_is_built_once(built: Path) -> None:
+    before = built.stat().st_mtime_ns
+    assert program.build(ROOT) == built
+    assert built.stat().st_mtime_ns == before
+
+
+def test_a_tree_that_carries_its_program_needs_no_compiler(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried = program.carried(copied)
+    carried.parent.mkdir(parents=True)
+    carried.write_bytes(b"built elsewhere")
+    monkeypatch.setenv("PATH", str(copied))
+    assert program.build(copied) == carried
+    changed(copied, "no GPU", "none")
+    with pytest.raises(BuildError, match="expected nvcc on the PATH"):
+        program.build(copied)
+
+
+def test_a_bundle_carries_the_program_of_its_tree(copied: Path, built: Path) -> None:
+    bundle.carry_probes(copied)
+    carried = program.carried(copied)
+    assert carried.read_bytes() == built.read_bytes()
+    assert subprocess.run([carried, "core"], capture_output=True, timeout=60).returncode in (0, 3)
+
+
+def test_a_warning_of_the_compiler_is_an_error(copied: Path, tmp_path: Path) -> None:
+    changed(copied, "int main(", "static int unused() { return 0; }\nint main(")
+    with pytest.raises(BuildError, match=r"expected to compile, received: .*unused"):
+        program.build(copied, tmp_path / "cache")
