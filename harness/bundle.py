@@ -127,9 +127,9 @@ def _write(paths: Sequence[Path], launcher: Launcher, building: Path) -> None:
     write_commands(building)
 
 
-def write_commands(building: Path) -> None:
-    """Write the commands of a bundle."""
-    for name, script in ((COMMAND, _RUN), (CALIBRATE, _CALIBRATE)):
+def write_commands(building: Path, names: Sequence[str] = (COMMAND, CALIBRATE)) -> None:
+    """Write commands of a bundle."""
+    for name in names:
         command = building / name
-        command.write_text(script, encoding="utf-8")
+        command.write_text({COMMAND: _RUN, CALIBRATE: _CALIBRATE}[name], encoding="utf-8")
         command.chmod(0o755)

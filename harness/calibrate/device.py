@@ -12,7 +12,7 @@ from harness.errors import CalibrationError
 from harness.records.calibrations import CalibrationReading, CalibrationRun, Measurement
 
 GROUPS = ("core", "memory", "launch", "link")
-GROUP_TIMEOUT_S = 15
+GROUP_TIMEOUT_S = 20
 """Of a group's process, with the start of CUDA; a group takes a few seconds."""
 NO_GPU = 3
 """Exit status of the program where there is no GPU."""

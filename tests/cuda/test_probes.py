@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from afdep.errors import BuildError
 from harness import bundle
 from harness.calibrate import program
+from harness.calibrate.rules import RULES, Place
 from tests.cuda.kernels import ROOT
 from vendor import hashes
 
@@ -44,17 +46,34 @@ def changed(tree: Path, old: str, new: str) -> None:
     source.write_text(text.replace(old, new), "utf-8")
 
 
+def unprinted(places: Iterable[Place], text: str) -> list[str]:
+    """Names of places that stand nowhere in the sources as a text."""
+    names = {name for place in places for name in (place.probe, place.variant)}
+    return sorted(name for name in names if f'"{name}"' not in text)
+
+
+def sources() -> str:
+    return "".join(path.read_text("utf-8") for path in sorted((ROOT / program.SOURCES).iterdir()))
+
+
 @pytest.fixture(scope="module")
 def built() -> Path:
     return program.build(ROOT)
 
 
 def test_every_kernel_of_the_probes_is_seen_and_none_spills(kernels: dict[str, tuple[int, int]]) -> None:
-    sources = "".join(path.read_text("utf-8") for path in (ROOT / program.SOURCES).iterdir())
-    names = set(re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", sources))
+    names = set(re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", sources()))
     assert len(names) > 15
     assert {name for name in names if not any(f"{len(name)}{name}" in kernel for kernel in kernels)} == set()
     assert {kernel: spilled for kernel, (spilled, _) in kernels.items() if spilled} == {}
+
+
+def test_every_reading_that_a_rule_needs_is_one_that_the_probes_print() -> None:
+    assert unprinted((place for rule in RULES for place in rule.places), sources()) == []
+
+
+def test_a_reading_that_no_probe_prints_is_noticed() -> None:
+    assert unprinted([Place("flag", "relaxed"), Place("flag", "unordered")], sources()) == ["unordered"]
 
 
 def test_all_rows_of_a_load_are_in_flight_together(kernels: dict[str, tuple[int, int]]) -> None:

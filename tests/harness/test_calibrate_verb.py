@@ -111,7 +111,7 @@ def carrying(tmp_path):
     for part in ("afdep", "harness", "conf"):
         shutil.copytree(REPOSITORY / part, slot / part, ignore=shutil.ignore_patterns("__pycache__"))
     lay_program(program.carried(slot))
-    bundle.write_commands(folder)
+    bundle.write_commands(folder, [bundle.CALIBRATE])
     return folder
 
 

@@ -126,6 +126,9 @@ inline void probe_period(const char* variant, Edge edge, int ctas, int shared) {
   emit({"graph_period", variant, ctas}, "ns", samples);
 }
 
+// ns from one stamp to another, which may be the earlier one.
+inline double since(std::uint64_t origin, std::uint64_t stamp) { return static_cast<double>(static_cast<std::int64_t>(stamp - origin)); }
+
 // ns from the end of one CTA to the start of the next on the same SM, which its shared memory kept out until then.
 inline void probe_waves(int sms, int shared) {
   check(cudaFuncSetAttribute(stamp_ctas, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "shared memory");
@@ -138,7 +141,7 @@ inline void probe_waves(int sms, int shared) {
     const auto seen = out.copy();
     std::map<std::uint64_t, std::vector<std::pair<double, double>>> by_sm;
     for (std::size_t c = 0; c < static_cast<std::size_t>(ctas); ++c)
-      by_sm[seen[3 * c]].emplace_back(static_cast<double>(seen[3 * c + 1] - seen[1]), static_cast<double>(seen[3 * c + 2] - seen[1]));
+      by_sm[seen[3 * c]].emplace_back(since(seen[1], seen[3 * c + 1]), since(seen[1], seen[3 * c + 2]));
     double sum = 0;
     int gaps = 0;
     for (auto& [sm, stays] : by_sm) {
@@ -154,10 +157,8 @@ inline void probe_waves(int sms, int shared) {
 // The latest of one kind of stamp (offset) of a pair's CTAs.
 inline double latest(const std::vector<std::uint64_t>& stamps, int pair, int offset, std::uint64_t origin) {
   double most = -1e18;
-  for (int c = 0; c < kEdgeCtas; ++c) {
-    const std::uint64_t stamp = stamps[static_cast<std::size_t>(2 * (pair * kEdgeCtas + c) + offset)];
-    most = std::max(most, static_cast<double>(static_cast<std::int64_t>(stamp - origin)));
-  }
+  for (int c = 0; c < kEdgeCtas; ++c)
+    most = std::max(most, since(origin, stamps[static_cast<std::size_t>(2 * (pair * kEdgeCtas + c) + offset)]));
   return most;
 }
 // A kernel that triggers early and its dependent, kPairs times in a graph; a sample is the mean over all pairs but the first.
