@@ -21,12 +21,12 @@ class Limits:
     Args:
         bounds: lowest and highest value that can be, by constant.
         most_spread_pct: of the value; a wider spread makes it void.
-        least_spread: a spread below this, in the constant's unit, is never too wide.
+        least_spread_ns: of a constant in ns, a spread below this is never too wide.
     """
 
     bounds: Mapping[str, tuple[float, float]]
     most_spread_pct: float
-    least_spread: float
+    least_spread_ns: float
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _judged(
     samples = min(reading.samples for reading in inputs)
     if not math.isfinite(value) or not math.isfinite(spread):
         return _outcome(one, probe, VOID, f"its readings give {value}")
-    fault = _fault(one.name, value, spread, limits)
+    fault = _fault(one, value, spread, limits)
     return _outcome(one, probe, VOID if fault else MEASURED, fault, value, spread, samples)
 
 
@@ -92,11 +92,12 @@ def _carried_through(rule: Rule, inputs: Sequence[Reading], base: Mapping[str, f
     return value, math.hypot(*moved)
 
 
-def _fault(name: str, value: float, spread: float, limits: Limits) -> str | None:
-    lower, upper = limits.bounds[name]
+def _fault(one: Constant, value: float, spread: float, limits: Limits) -> str | None:
+    lower, upper = limits.bounds[one.name]
     if not lower <= value <= upper:
         return f"expected {lower:g} to {upper:g}, received {value:.4g}"
-    if spread > max(limits.most_spread_pct / 100 * abs(value), limits.least_spread):
+    least = limits.least_spread_ns if one.unit == "ns" else 0.0
+    if spread > max(limits.most_spread_pct / 100 * abs(value), least):
         return f"expected a spread of at most {limits.most_spread_pct:g} %, received {value:.4g} \u00b1 {spread:.2g}"
     return None
 

@@ -17,10 +17,22 @@ from harness.tables import ABSENT, markdown
 LEAD = (
     "Constants of the simulated machine, measured on a device by micro-benchmarks, beside those of the machine file. "
     "*Measured* is the median of the probe's samples, or what the rule makes of several medians; \u00b1 is half the "
-    "distance from the 10th to the 90th percentile, carried through the rule. *File* is measured, estimated, public or "
-    "fitted as its source says. A constant that was fitted stands for effects that the model does not have one by one: "
+    "distance from the 10th to the 90th percentile, carried through the rule. *File* is what its source says: measured "
+    "before, estimated, public, fitted or documented. A constant that was fitted stands for effects that the model does "
+    "not have one by one: "
     "a measurement of its name need not be a better value of it."
 )
+
+KINDS = {
+    "measured": "measured",
+    "estimate": "estimated",
+    "public": "public",
+    "fitted": "fitted",
+    "as fitted": "fitted",
+    "data sheet": "documented",
+    "CUDA programming guide": "documented",
+}
+"""What a value of a machine file is, by the words that its source begins with."""
 
 
 def text(name: str, calibration: Calibration) -> str:
@@ -60,6 +72,7 @@ def _measured(constants: Sequence[CalibrationConstant]) -> str:
             f"`{one.constant}`",
             one.unit,
             _figure(one.base),
+            kind(one.base_source),
             f"{_figure(one.value)} \u00b1 {_figure(one.spread, 2)}",
             _ratio(one),
             f"{one.samples}",
@@ -68,8 +81,13 @@ def _measured(constants: Sequence[CalibrationConstant]) -> str:
         ]
         for one in constants
     ]
-    header = ["constant", "unit", "file", "measured", "measured / file", "samples", "what was measured"]
-    return markdown([*header, "file's source"], rows, frozenset({2, 3, 4, 5}))
+    header = ["constant", "unit", "file", "file is", "measured", "measured / file", "samples", "what was measured"]
+    return markdown([*header, "file's source"], rows, frozenset({2, 4, 5, 6}))
+
+
+def kind(source: str) -> str:
+    """What a value is, by its source; `other` where that begins with none of the known words."""
+    return next((kind for words, kind in KINDS.items() if source.startswith(words)), "other")
 
 
 def _ratio(one: CalibrationConstant) -> str:
@@ -80,10 +98,19 @@ def _listed(constants: Sequence[CalibrationConstant]) -> str:
     if not constants:
         return "None."
     rows = [
-        [f"`{one.constant}`", one.unit, _figure(one.base), _figure(one.value), one.reason or ABSENT, one.base_source]
+        [
+            f"`{one.constant}`",
+            one.unit,
+            _figure(one.base),
+            kind(one.base_source),
+            _figure(one.value),
+            one.reason or ABSENT,
+            one.base_source,
+        ]
         for one in constants
     ]
-    return markdown(["constant", "unit", "file", "read", "reason", "file's source"], rows, frozenset({2, 3}))
+    header = ["constant", "unit", "file", "file is", "read", "reason", "file's source"]
+    return markdown(header, rows, frozenset({2, 4}))
 
 
 def _readings(readings: Sequence[CalibrationReading]) -> str:

@@ -46,7 +46,7 @@ def calibration_settings(config: Mapping[str, Any], repository: Path) -> Calibra
         limits=Limits(
             bounds=_bounds(told["bounds"], machine),
             most_spread_pct=_number("calibrate.most_spread_pct", told["most_spread_pct"]),
-            least_spread=_number("calibrate.least_spread", told["least_spread"]),
+            least_spread_ns=_number("calibrate.least_spread_ns", told["least_spread_ns"]),
         ),
         source=_source(as_word("source", config["source"], "device or a folder"), repository),
         keep=_keep(as_name("keep", config["keep"]), repository),

@@ -104,6 +104,12 @@ def test_a_spread_that_is_too_wide_is_void():
     assert "expected a spread" in str(status_of("acquire_ns", Measurement(measured().run, wide))[1])
 
 
+def test_a_small_spread_counts_in_nanoseconds_alone():
+    shaky = {"l2_low": (200.0, 300.0), "l2_mean": (250.0, 350.0)}
+    readings = [dataclasses.replace(one, samples=shaky.get(one.variant, one.samples)) for one in measured().readings]
+    assert "expected a spread" in str(status_of("latency_spread", Measurement(measured().run, readings))[1])
+
+
 def test_a_missing_probe_leaves_the_base_value():
     status, reason = status_of("grid_sync_ns", measured(without="grid_sync"))
     assert (status, reason) == ("kept", "no reading of grid_sync cooperative 24")
@@ -174,6 +180,12 @@ def calibration() -> Calibration:
 
 def test_the_page_is_the_golden_one():
     assert page.text("example", calibration()) == GOLDEN.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["h100-nvlink", "h200-nvlink"])
+def test_what_every_value_of_a_machine_file_is_can_be_told(name):
+    assert {one.name for one in Machine.load(name).table if page.kind(one.source) == "other"} == set()
+    assert page.kind("heard of") == "other"
 
 
 def test_a_calibration_is_read_as_it_was_written(tmp_path):
