@@ -70,7 +70,7 @@ def measure(run: Run, command: str, probes_hash: str, now: Callable[[], datetime
         output = run(group)
         if output.status == NO_GPU:
             raise CalibrationError(f"calibrate: expected a GPU, received {output.error or 'none'}.")
-        found = list(_parsed(group, output))
+        found = list(parsed(group, output))
         machine = machine or next((one for one in found if isinstance(one, dict)), None)
         readings += [one for one in found if isinstance(one, CalibrationReading)]
     if machine is None:
@@ -90,7 +90,7 @@ def driver(path: Path = _DRIVER) -> str:
     return next((word for word in words if word[:1].isdigit() and "." in word), "")
 
 
-def _parsed(group: str, output: Output) -> Iterator[dict[str, Any] | CalibrationReading]:
+def parsed(group: str, output: Output) -> Iterator[dict[str, Any] | CalibrationReading]:
     """The readings of a group, behind the description of the machine where it gave one."""
     for line in output.lines:
         yield _line(group, line)

@@ -18,9 +18,8 @@ LEAD = (
     "Constants of the simulated machine, measured on a device by micro-benchmarks, beside those of the machine file. "
     "*Measured* is the median of the probe's samples, or what the rule makes of several medians; \u00b1 is half the "
     "distance from the 10th to the 90th percentile, carried through the rule. *File* is what its source says: measured "
-    "before, estimated, public, fitted or documented. A constant that was fitted stands for effects that the model does "
-    "not have one by one: "
-    "a measurement of its name need not be a better value of it."
+    "before, estimated, public, fitted or documented. A constant that was fitted stands for effects that the model "
+    "does not have one by one: a measurement of its name need not be a better value of it."
 )
 
 KINDS = {

@@ -11,7 +11,9 @@ import pytest
 from afdep.errors import BuildError
 from harness import bundle
 from harness.calibrate import program
+from harness.calibrate.device import parsed, runner
 from harness.calibrate.rules import RULES, Place
+from harness.records.calibrations import CalibrationReading
 from tests.cuda.kernels import ROOT
 from vendor import hashes
 
@@ -66,6 +68,27 @@ def test_every_kernel_of_the_probes_is_seen_and_none_spills(kernels: dict[str, t
     assert len(names) > 15
     assert {name for name in names if not any(f"{len(name)}{name}" in kernel for kernel in kernels)} == set()
     assert {kernel: spilled for kernel, (spilled, _) in kernels.items() if spilled} == {}
+
+
+PRINTING = """#include "probing.cuh"
+int main() {
+  probes::emit({"flag", "relaxed"}, "ns", {720, 721.5, 1e9});
+  probes::emit({"push", "bulk", 24, 4096}, "GB/s", {});
+  probes::attempt("word", [] { throw std::runtime_error("a \\"word\\" that\\n did not come"); });
+}
+"""
+
+
+def test_what_the_probes_print_is_read(tmp_path: Path) -> None:
+    (tmp_path / "printing.cu").write_text(PRINTING)
+    command = ["nvcc", *program.FLAGS, f"-I{ROOT / program.SOURCES}", "printing.cu", "-o", "printing"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    readings = list(parsed("core", runner(tmp_path / "printing")("core")))
+    assert all(isinstance(one, CalibrationReading) for one in readings)
+    flag, push, word = readings
+    assert (flag.samples, flag.variant, flag.unit) == ((720.0, 721.5, 1e9), "relaxed", "ns")
+    assert (push.samples, push.ctas, push.bytes) == ((), 24, 4096)
+    assert word.void == "a  word  that  did not come"
 
 
 def test_every_reading_that_a_rule_needs_is_one_that_the_probes_print() -> None:
