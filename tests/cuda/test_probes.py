@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from afdep.errors import BuildError
 from harness import bundle
 from harness.calibrate import program
-from harness.calibrate.device import parsed, runner
+from harness.calibrate.device import GROUPS, NO_GPU, parsed, runner
 from harness.calibrate.rules import RULES, Place
 from harness.records.calibrations import CalibrationReading
 from tests.cuda.kernels import ROOT
@@ -48,14 +47,22 @@ def changed(tree: Path, old: str, new: str) -> None:
     source.write_text(text.replace(old, new), "utf-8")
 
 
-def unprinted(places: Iterable[Place], text: str) -> list[str]:
-    """Names of places that stand nowhere in the sources as a text."""
-    names = {name for place in places for name in (place.probe, place.variant)}
-    return sorted(name for name in names if f'"{name}"' not in text)
-
-
 def sources() -> str:
     return "".join(path.read_text("utf-8") for path in sorted((ROOT / program.SOURCES).iterdir()))
+
+
+@pytest.fixture(scope="module")
+def faked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program beside a runtime without a GPU; what its host side does wrong with memory ends it."""
+    folder = tmp_path_factory.mktemp("faked")
+    flags = [flag for flag in program.FLAGS if flag != "static"]
+    flags[flags.index("-cudart")] = "-cudart=shared"
+    subprocess.run(
+        ["nvcc", *flags, "-c", ROOT / program.SOURCES / "probes.cu", "-o", "probes.o"], cwd=folder, check=True
+    )
+    parts = [ROOT / "tests/cuda/fake_runtime.cpp", "probes.o", "-fsanitize=address,undefined", "-o", "probes"]
+    subprocess.run(["g++", "-std=c++20", "-O1", *parts], cwd=folder, check=True)
+    return folder / "probes"
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +98,26 @@ def test_what_the_probes_print_is_read(tmp_path: Path) -> None:
     assert word.void == "a  word  that  did not come"
 
 
-def test_every_reading_that_a_rule_needs_is_one_that_the_probes_print() -> None:
-    assert unprinted((place for rule in RULES for place in rule.places), sources()) == []
+def test_every_reading_that_a_rule_needs_is_printed_and_no_host_side_fails(faked: Path) -> None:
+    readings = [one for group in GROUPS for one in parsed(group, runner(faked)(group))]
+    printed = {Place(one.probe, one.variant, one.ctas, one.bytes) for one in readings if not isinstance(one, dict)}
+    assert {place for rule in RULES for place in rule.places} - printed == set()
+    assert [one for one in readings if not isinstance(one, dict) and one.void is not None] == []
 
 
-def test_a_reading_that_no_probe_prints_is_noticed() -> None:
-    assert unprinted([Place("flag", "relaxed"), Place("flag", "unordered")], sources()) == ["unordered"]
+def test_one_gpu_leaves_the_link_void(faked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GPUS", "1")
+    machine, local, link = parsed("link", runner(faked)("link"))
+    assert isinstance(machine, dict)
+    assert [one.probe for one in (local, link) if isinstance(one, CalibrationReading)] == ["flag_local", "link"]
+    assert isinstance(link, CalibrationReading)
+    assert link.void == "this machine shows one GPU, and a link needs two"
+
+
+def test_no_gpu_and_no_such_group_have_statuses_of_their_own(faked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runner(faked)("flags").status == 4
+    monkeypatch.setenv("FAKE_GPUS", "0")
+    assert (runner(faked)("core").status, runner(faked)("core").lines) == (NO_GPU, [])
 
 
 def test_all_rows_of_a_load_are_in_flight_together(kernels: dict[str, tuple[int, int]]) -> None:
