@@ -28,6 +28,7 @@ class Start:
         grace_s: how long ranks may go on when one has ended, in good order or not: waits for it time out and name it.
         folder: where each gets an empty folder to start in, and a file for its standard error.
         environ: where allowed variables are taken from.
+        module: what each runs.
     """
 
     job: Path
@@ -36,6 +37,7 @@ class Start:
     grace_s: float
     folder: Path
     environ: Mapping[str, str]
+    module: str = "harness.device.rank"
 
 
 def run(start: Start, listen: Listener) -> dict[int, str]:
@@ -87,7 +89,7 @@ def _start(start: Start, rank: int, port: int) -> "subprocess.Popen[str]":
     own.mkdir()
     with _stderr(start, rank).open("w", encoding="utf-8") as stderr:
         return subprocess.Popen(
-            process.command("harness.device.rank", str(start.job)),
+            process.command(start.module, str(start.job)),
             cwd=own,
             env=environment(start, rank, port),
             stdin=subprocess.PIPE,  # its end is the end of this process

@@ -1,12 +1,11 @@
 """What a validation declares: cases, and the trials that they become, as plain data that any backend can play."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 from afdep.controls import CONTROLS
 
-Mode = Literal["eager", "graph"]
-
+MODES = ("eager", "graph")
 AMOUNTS = ("full", "one", "none", "skipped", "idle")
 """What a source sends in an exchange: all its tokens, one, none, all without a route, or none until the last."""
 
@@ -122,7 +121,7 @@ class Trial:
     layout: str
     arm: str
     shape: Shape
-    mode: Mode
+    mode: str
     machine: str
     seed: int
 

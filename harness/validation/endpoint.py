@@ -1,6 +1,5 @@
-"""What plays the exchanges of a trial: one interface, and a backend's own way to open it."""
+"""What plays the exchanges of a trial: all ranks behind one interface."""
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -49,11 +48,3 @@ class End(Protocol):
 
 Open = Callable[[Trial], End]
 """Makes the ranks of a trial. Raises NotPlayableError where they cannot be had."""
-
-_OPENS = {"sim": "harness.validation.simulated", "cuda": "harness.validation.on_gpus"}
-
-
-def opening(backend: str) -> Open:
-    """How a backend opens a trial."""
-    opens: Open = importlib.import_module(_OPENS[backend]).open_end
-    return opens

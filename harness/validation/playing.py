@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afdep.errors import AfdepError, DeviceAssertion, MismatchError
 from afdep.layout import Layout
@@ -10,37 +10,11 @@ from afdep.shapes import ExchangeShape
 from harness.validation import roles
 from harness.validation.cases import Trial
 from harness.validation.comparing import Delivered, compare, turn_a_bit
-from harness.validation.endpoint import End, NotPlayableError, Open, opening
+from harness.validation.endpoint import End, NotPlayableError, Open
+from harness.validation.outcome import Outcome, judged
+from harness.validation.simulated import open_end as simulated
 from harness.validation.turns import Turn, turns
-from harness.validation.witness import WITNESSES, Seen
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a trial.
-
-    Args:
-        trial: what was asked for.
-        status: ok, failed or void.
-        reason: why it is not ok, else None.
-        exchanges: compared bit for bit without a difference.
-        free: how many of them ran one behind the other.
-        elements: compared.
-        witnessed: how often what its case claims has happened.
-        native_digest, protocol: as the loaded library reports them; None where none was loaded.
-        cpu_s: of this process.
-    """
-
-    trial: Trial
-    status: str
-    reason: str | None = None
-    exchanges: int = 0
-    free: int = 0
-    elements: int = 0
-    witnessed: int = 0
-    native_digest: str | None = None
-    protocol: str | None = None
-    cpu_s: float = 0.0
+from harness.validation.witness import Seen
 
 
 class _UnexpectedError(Exception):
@@ -52,16 +26,16 @@ def perform(trial: Trial, open_end: Open | None = None) -> Outcome:
 
     Args:
         trial: what to play.
-        open_end: how its ranks are made, by default as its backend does.
+        open_end: how its ranks are made, by default on the simulator.
     """
     started = time.process_time()
-    outcome = _perform(trial, open_end or opening(trial.backend))
+    outcome = _perform(trial, open_end or simulated)
     return replace(outcome, cpu_s=time.process_time() - started)
 
 
 def _perform(trial: Trial, open_end: Open) -> Outcome:
     try:
-        if trial.backend == "sim" and trial.case.one_role:
+        if trial.case.one_role:
             return _of_roles(trial)
         end = open_end(trial)
     except NotPlayableError as void:
@@ -78,7 +52,7 @@ def _of_roles(trial: Trial) -> Outcome:
     """A control on one role alone, where nothing but the comparison at construction can be had."""
     shape = _shape(trial)
     seen = Seen(trial, shape, (), refused=roles.refusals(shape, trial.arm))
-    return _judged(Outcome(trial, "ok", native_digest=roles.digest(), protocol="afdep"), seen)
+    return judged(Outcome(trial, "ok", native_digest=roles.digest(), protocol="afdep"), seen)
 
 
 def _shape(trial: Trial) -> ExchangeShape:
@@ -157,15 +131,7 @@ class _Play:
 
     def judged(self) -> Outcome:
         """What came of it, once it is held to what its case claims."""
-        return _judged(self.outcome("ok", None), self.seen)
-
-
-def _judged(outcome: Outcome, seen: Seen) -> Outcome:
-    case = seen.trial.case
-    count = WITNESSES[case.witness](seen)
-    if count:
-        return replace(outcome, witnessed=count)
-    return replace(outcome, status="failed", reason=f"witness: expected {case.witness}, counted none")
+        return judged(self.outcome("ok", None), self.seen)
 
 
 def _in_words(error: Exception) -> str:

@@ -1,7 +1,15 @@
-"""From what came of a trial to its record."""
+"""From what came of trials to their records, the page of these, and the exit status."""
 
-from harness.records.validations import ValidationRecord
-from harness.validation.playing import Outcome
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from harness.digests import harness_digest
+from harness.records.validations import ValidationRecord, read_validation, write_validation
+from harness.surroundings import FOUND, NOTHING, OK
+from harness.validation import page
+from harness.validation.outcome import Outcome
+from harness.workspace import REPOSITORY
 
 _SHARED = ("hidden", "dtype", "num_experts", "top_k", "transport_sms", "routing", "tokens")
 
@@ -21,8 +29,8 @@ def record(outcome: Outcome, command: str, created: str, harness_digest: str) ->
         created=created,
         harness_digest=harness_digest,
         backend=trial.backend,
-        machine=trial.machine if trial.backend == "sim" else "none",
-        ranks_per_gpu=1,
+        machine=trial.machine if trial.backend == "sim" else outcome.machine or "none",
+        ranks_per_gpu=outcome.ranks_per_gpu,
         case=case.name,
         shows=case.shows,
         layout=trial.layout,
@@ -43,3 +51,30 @@ def record(outcome: Outcome, command: str, created: str, harness_digest: str) ->
         witnessed=outcome.witnessed,
         cpu_s=outcome.cpu_s,
     )
+
+
+def keep(
+    outcomes: Sequence[Outcome], folder: Path, command: str, ended: datetime
+) -> tuple[Path, tuple[ValidationRecord, ...]]:
+    """Write a new record file into a folder, with its page beside it.
+
+    Returns:
+        The file, and the records as read back from it.
+    """
+    created, digest = ended.isoformat(timespec="seconds"), harness_digest(REPOSITORY)
+    path = write_validation(folder, [record(one, command, created, digest) for one in outcomes])
+    report(path, path.with_suffix(".md"))
+    return path, read_validation(path)
+
+
+def report(records: Path, target: Path) -> Path:
+    """Write the matrix page of a record file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page.text(target.stem, read_validation(records)), encoding="utf-8")
+    return target
+
+
+def status_of(records: Sequence[ValidationRecord]) -> int:
+    """The exit status: 1 where a trial failed, 3 where all are void."""
+    found = {one.status for one in records}
+    return FOUND if "failed" in found else OK if "ok" in found else NOTHING

@@ -1,31 +1,40 @@
-"""Trials in parallel processes, each as soon as one is free, and what came of them in the order they were declared."""
+"""Trials of both backends, and what came of them in the order they were declared."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import groupby
 from multiprocessing import get_context
 
 from afdep.build import build
 from harness.leaving import leave_with_the_parent
+from harness.validation import on_gpus
 from harness.validation.cases import Trial
-from harness.validation.playing import Outcome, perform
+from harness.validation.outcome import Outcome
+from harness.validation.playing import perform
 
 
 def run_all(trials: Sequence[Trial], jobs: int, listen: Callable[[Outcome], None]) -> list[Outcome]:
     """Play every trial, whatever came of those before.
 
     Args:
-        trials: in order.
-        jobs: processes at a time; one plays them here.
-        listen: told after each trial, in order.
+        trials: in order; those of the simulator run in processes of a pool, those of GPUs one after another.
+        jobs: processes of the pool; one plays them here.
+        listen: told after each trial, as it ends.
     """
-    build()
     outcomes = []
-    for outcome in map(perform, trials) if jobs == 1 else _parallel(trials, jobs):
-        listen(outcome)
-        outcomes.append(outcome)
-    return outcomes
+    for backend, group in groupby(trials, key=lambda trial: trial.backend):
+        own = list(group)
+        for outcome in _simulated(own, jobs) if backend == "sim" else on_gpus.play_all(own, on_gpus.found()):
+            listen(outcome)
+            outcomes.append(outcome)
+    order = {trial: index for index, trial in enumerate(trials)}
+    return sorted(outcomes, key=lambda outcome: order[outcome.trial])
 
 
-def _parallel(trials: Sequence[Trial], jobs: int) -> Iterator[Outcome]:
+def _simulated(trials: Sequence[Trial], jobs: int) -> Iterator[Outcome]:
+    build()
+    if jobs == 1:
+        yield from map(perform, trials)
+        return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=leave_with_the_parent) as pool:
         yield from pool.map(perform, trials)

@@ -4,19 +4,18 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from afdep import Arm, Layout, controls, routing
 from afdep.dtypes import DISPATCH_DTYPES
 from harness.errors import ConfigError, UsageError, valid_names
 from harness.sections import MAX_SEED, section
-from harness.validation.cases import AMOUNTS, CASE_FIELDS, CORRUPTED, COVER, INVALID, Case, Mode, Shape, Trial
+from harness.validation.cases import AMOUNTS, CASE_FIELDS, CORRUPTED, COVER, INVALID, MODES, Case, Shape, Trial
 from harness.validation.covering import covering
 from harness.validation.witness import WITNESSES
 from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_name, as_word
 
 BACKENDS = ("sim", "cuda")
-MODES = ("eager", "graph")
 EACH, ALL, ANY, NOT_KEPT = "each", "all", "any", "none"
 COUNTED = ("hidden", "num_experts", "top_k", "transport_sms", "tokens")
 """Fields of a shape that are plain numbers."""
@@ -32,11 +31,13 @@ class ValidationSettings:
         trials: in the order they run.
         jobs: processes at a time.
         keep: name of the kept record, or None.
+        to: file that the trials are written to instead of being played, or None.
     """
 
     trials: tuple[Trial, ...]
     jobs: int
     keep: str | None
+    to: str | None
 
 
 def validation_settings(config: Data) -> ValidationSettings:
@@ -51,7 +52,9 @@ def validation_settings(config: Data) -> ValidationSettings:
     made = _Making(data, layouts, as_name("validation.machine", data["machine"]))
     trials = [trial for backend in backends for trial in made.trials(backend)]
     chosen = _chosen(trials, config["cases"])
-    return ValidationSettings(chosen, as_count("jobs", config["jobs"], minimum=1), _keep(config["keep"]))
+    to = as_word("to", config["to"], "a file or none")
+    jobs = as_count("jobs", config["jobs"], minimum=1)
+    return ValidationSettings(chosen, jobs, _keep(config["keep"]), None if to == NOT_KEPT else to)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class _Making:
             layout=point["layout"],
             arm=_arm(str(point["arm"]), case.control),
             shape=shape,
-            mode=cast(Mode, as_choice("mode", point["mode"], MODES)),
+            mode=as_choice("mode", point["mode"], MODES),
             machine=self.machine,
             seed=seed,
         )

@@ -117,8 +117,8 @@ def loaded_switches(seen: Seen) -> int:
 
 
 def refused_ranks(seen: Seen) -> int:
-    """Ranks that refused to be made unlike their peers."""
-    return seen.refused
+    """Ranks that refused to be made unlike their peers, if these are all."""
+    return seen.refused if seen.refused == seen.shape.layout.num_ranks else 0
 
 
 def found_bits(seen: Seen) -> int:

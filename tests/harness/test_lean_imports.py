@@ -16,7 +16,7 @@ def loaded_by(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-RUNNING = "worker executor probe plan offline simulated device.measuring device.rank".split()
+RUNNING = "worker executor probe plan offline simulated device.measuring device.rank validation.offline".split()
 
 
 @pytest.mark.parametrize("module", [f"harness.{name}" for name in RUNNING])

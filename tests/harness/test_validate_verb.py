@@ -10,11 +10,16 @@ import pytest
 from harness.errors import HarnessError
 from harness.records.validations import read_validation
 from harness.surroundings import Surroundings
-from harness.validation import page, playing
+from harness.validation import offline, on_gpus, outcome, page
 from harness.verbs import validate
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW = ["validation=small", "validation.layouts=[1A1F,2A2F]", "jobs=1"]
+
+
+@pytest.fixture(autouse=True)
+def no_gpus(monkeypatch):
+    monkeypatch.setattr(on_gpus, "found", lambda: "needs GPUs: none are here")
 
 
 @pytest.fixture
@@ -26,7 +31,7 @@ def around(tmp_path):
 def test_trials_in_two_processes_are_recorded_in_order_and_kept_with_their_page(around):
     assert validate.run([*FEW[:2], "jobs=2", "cases=[bucket-cycle,host-counts]", "keep=two"], around) == 0
     records = read_validation(around.repository / "records" / "validation" / "two.parquet")
-    assert [one.backend for one in records] == ["sim"] * 32 + ["cuda"] * 32
+    assert [one.backend for one in records] == ["sim"] * 24 + ["cuda"] * 24
     assert {one.status for one in records[:16]} == {"ok"}
     assert all(one.elements > 0 and one.native_digest.startswith("n") for one in records[:16])
     text = (around.repository / "reports" / "validation" / "two.md").read_text("utf-8")
@@ -48,7 +53,7 @@ def test_a_failed_trial_ends_with_status_1_and_stands_on_the_page(around, monkey
     def nothing(seen):
         return 0
 
-    monkeypatch.setitem(playing.WITNESSES, "late exchanges", nothing)
+    monkeypatch.setitem(outcome.WITNESSES, "late exchanges", nothing)
     assert validate.run([*FEW, "cases=[delayed-source]", "backends=[sim]", "keep=bad"], around) == 1
     text = (around.repository / "reports" / "validation" / "bad.md").read_text("utf-8")
     assert "| delayed-source | failed 8 [1]" in text
@@ -64,8 +69,37 @@ def test_simulated_and_measured_trials_stand_in_tables_of_their_own(around):
     assert "ok 8" not in measured.partition("## Cases")[0]
 
 
+def test_written_trials_are_played_as_they_were_declared_without_the_verb(around):
+    played = around.repository / "played"
+    assert validate.run([*FEW, "cases=[delayed-source]", "backends=[sim]", "to=trials.json"], around) == 0
+    assert offline.main(around.repository / "trials.json", played) == 0
+    (path,) = played.glob("*.parquet")
+    assert [(one.case, one.status) for one in read_validation(path)] == [("delayed-source", "ok")] * 16
+
+
 def test_a_cell_with_several_endings_tells_all_of_them(around):
     validate.run([*FEW, "cases=[skewed-routes]", "backends=[sim]", "keep=one"], around)
     first, *others = read_validation(around.repository / "records" / "validation" / "one.parquet")
     text = page.text("one", [replace(first, status="failed", reason="why"), *others])
     assert "failed 1 [1], ok 7" in text
+
+
+KEPT = ROOT / "records" / "validation" / "matrix.parquet"
+NOT_SIMULATED = {
+    "counts on the host are read back on GPUs alone",
+    "the ranks of a simulated group have one arm, and this control may differ",
+}
+
+
+def test_the_kept_matrix_is_green_on_every_layout_and_its_voids_say_why():
+    simulated = [one for one in read_validation(KEPT) if one.backend == "sim"]
+    assert {one.layout for one in simulated} == {"1A1F", "2A1F", "2A2F", "3A1F", "1A3F", "5A1F"}
+    assert {one.reason for one in simulated} == {None, *NOT_SIMULATED}
+    assert {one.status for one in simulated if one.reason is None} == {"ok"}
+    assert all(one.witnessed > 0 for one in simulated if one.status == "ok")
+    assert len({one.native_digest for one in simulated if one.status == "ok"}) == 1
+
+
+def test_the_page_of_the_kept_matrix_is_that_of_its_record():
+    text = (ROOT / "reports" / "validation" / "matrix.md").read_text("utf-8")
+    assert text == page.text("matrix", read_validation(KEPT))

@@ -158,13 +158,6 @@ def test_a_role_with_a_control_of_its_own_that_nobody_refuses_fails_a_trial(monk
     assert playing.perform(trial_of("one-role UNION_NOTIFY")).status == "failed"
 
 
-def test_trials_on_gpus_are_void_here_and_say_what_they_need():
-    for trial in settings("backends=[cuda]", "cases=[cover]").trials:
-        outcome = playing.perform(trial)
-        assert outcome.status == "void"
-        assert outcome.reason.startswith("needs GPUs")
-
-
 AXES = {"a": [1, 2, 3, 4], "b": ["x", "y"], "c": [None, 5, 6], "d": [7]}
 
 
