@@ -4,6 +4,7 @@ Its pipe and log folders are its own, so it meets no other daemon of the machine
 """
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from harness.process import last_line
 CONTROL = "nvidia-cuda-mps-control"
 _FORCED_AFTER_S = 5
 """How long the daemon leaves its clients when it is told to quit."""
+_ENDS_WITHIN_S = 5
+"""How long a killed daemon may take to be gone."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Daemon:
         """End it, by its own command or, where it does not follow, by its process id."""
         with suppress(MpsError):
             self._run(None, f"quit -t {_FORCED_AFTER_S}\n")
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError), _ending(self._pid()):
             os.kill(self._pid(), signal.SIGKILL)
 
     def _pid(self) -> int:
@@ -74,6 +77,17 @@ class Daemon:
             said.seek(0)
             if done.returncode != 0:
                 raise MpsError(last_line(said.read()) or f"exit code {done.returncode} of {CONTROL}")
+
+
+@contextmanager
+def _ending(pid: int) -> Iterator[None]:
+    """Behind the block the process has ended, or some seconds are over."""
+    process = os.pidfd_open(pid)
+    try:
+        yield
+        select.select([process], [], [], _ENDS_WITHIN_S)
+    finally:
+        os.close(process)
 
 
 @contextmanager

@@ -17,10 +17,12 @@ STARTER = """
 import sys
 from pathlib import Path
 from harness import records, trees
+from harness.leaving import leave
 from tests.harness.samples import record
 folder = trees.exclusive_directory(Path(sys.argv[1]) / "runs", "run")
 (folder / "mine").write_text(sys.argv[2])
 records.write(Path(sys.argv[1]) / "records", [record()])
+leave(0)
 """
 
 
