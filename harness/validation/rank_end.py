@@ -191,7 +191,7 @@ class _Inputs:
         """Hold what a source sends; rows past its tokens keep what was there."""
         (payload, ids, weights), count = arguments, len(sent.x)
         x, scales = (payload, None) if self.scales is None else payload
-        self.x.view(torch.uint8)[:count].copy_(x.view(torch.uint8))
+        self.x[:count].copy_(x)
         self.ids[:count].copy_(ids)
         self.weights[:count].copy_(weights)
         if self.scales is not None:
