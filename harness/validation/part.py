@@ -87,7 +87,7 @@ def _play(trial: Trial, end: RankEnd, report: Report) -> None:
         report.elements += compared(end.shape, end.rank, turn, found)
         report.exact += 1
     if trial.case.corrupted:
-        report.found += _finds_a_bit(trial.case.corrupted, end, all_turns[-1], found)
+        _turn_a_bit(trial.case.corrupted, end, all_turns[-1], found, report)
     if trial.case.runs_free and trial.mode == "eager":
         for turn, found in zip(all_turns, end.play_free(all_turns), strict=True):
             report.elements += 0 if found is None else compared(end.shape, end.rank, turn, found)
@@ -107,20 +107,19 @@ def compared(shape: ExchangeShape, rank: int, turn: Turn, found: Any) -> int:
     return compare_collected(rank, proof.expected(shape, [own])[0], found)
 
 
-def _finds_a_bit(where: str, end: RankEnd, turn: Turn, found: Any) -> bool:
-    """Whether the comparison finds a bit turned in what this rank was given, if it was given such."""
+def _turn_a_bit(where: str, end: RankEnd, turn: Turn, found: Any, report: Report) -> None:
+    """Turn a bit in what this rank was given, if it was given such: the comparison must find it."""
     is_ffn = end.shape.layout.role(end.rank) == "ffn"
-    if is_ffn != (where == "received"):
-        return False
     rows = np.array(found.x[: found.expert_offsets[-1]] if is_ffn else found)
-    if rows.size == 0:
-        return False
+    if is_ffn != (where == "received") or rows.size == 0:
+        return
     rows.view(f"u{rows.dtype.itemsize}")[-1, -1] ^= 1
     try:
         compared(end.shape, end.rank, turn, _with_rows(found, rows) if is_ffn else rows)
     except MismatchError:
-        return True
-    return False
+        report.found = 1
+    else:
+        report.reason = "expected the comparison to find a bit that was turned, received no difference"
 
 
 def _with_rows(received: Any, x: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from afdep.errors import DeviceAssertion
 from harness.compose import compose
 from harness.decode import decode
-from harness.validation import on_gpus
+from harness.validation import on_gpus, part
 from harness.validation.cases import Trial
 from harness.validation.on_gpus import Gpus, outcome_of, play_all, unseated
 from harness.validation.part import Report, play
@@ -129,6 +129,14 @@ def test_an_assertion_that_names_another_place_fails_the_trial():
     report = Report()
     play(trial_of("wrong-id-beyond"), Elsewhere(trial_of("wrong-id-beyond"), 3), report)
     assert report.reason.startswith("expected the assertion ('expert_out_of_range', 3, 7, 7, 96)")
+
+
+@pytest.mark.parametrize(("name", "rank"), [("a-wrong-sum", 3), ("a-wrong-row", 1)])
+def test_a_comparison_that_lets_a_turned_bit_pass_fails_the_trial(monkeypatch, name, rank):
+    trial, report = trial_of(name), Report()
+    monkeypatch.setattr(part, "compared", lambda *told: 1)
+    play(trial, Replayed(trial, rank), report)
+    assert report.reason == "expected the comparison to find a bit that was turned, received no difference"
 
 
 def test_a_rank_that_says_nothing_fails_the_trial_with_its_ending():
