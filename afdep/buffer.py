@@ -93,6 +93,9 @@ class Buffer:
     ) -> None:
         """Send every token once to each FFN rank that holds one of its experts.
 
+        The ids and `num_tokens` are read again as replies are collected: arrays of `World.empty` must not change until
+        then.
+
         Args:
             x: [T, H] BF16, or (x [T, H] float8_e4m3fn, scale words [T, words]); numpy or CPU torch. This and the ids
                 and weights are read now, unless they are arrays of `World.empty`: these are read when they are sent.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import byref
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -15,12 +15,14 @@ from afdep import build, calls, controls
 from afdep.arms import Arm
 from afdep.cuda import agreement, capture, inputs, native, windows
 from afdep.cuda.counts import PendingCounts
+from afdep.cuda.inputs import Outgoing
+from afdep.cuda.life import Life
 from afdep.cuda.makers import Maker
 from afdep.cuda.memory import address, tensor
 from afdep.cuda.rank import NativeRank, shape_struct
 from afdep.cuda.received import DeviceReceived, received_views
-from afdep.cuda.streams import ordered
-from afdep.errors import AfdepError, DeadBufferError, ShapeError
+from afdep.cuda.streams import high_priority, ordered
+from afdep.errors import ShapeError
 from afdep.layout import Layout, Role
 from afdep.native import ReceivedStruct
 from afdep.shapes import ExchangeShape
@@ -51,8 +53,8 @@ class DeviceBuffer:
         library: a native library, by default the one built from this tree.
 
     Raises:
-        CaptureError: the current stream is being captured.
-        ShapeError, LayoutError, ArmError, ControlError, BuildError: an argument; the peers raise PeerRefusedError.
+        CaptureError: the current stream is being captured; the peers raise PeerRefusedError, as for what follows.
+        ShapeError, LayoutError, ArmError, ControlError, BuildError: an argument.
         AgreementError: the ranks were made differently; every rank raises it.
         DeviceError: CUDA refused on a rank; every rank raises it.
     """
@@ -75,11 +77,11 @@ class DeviceBuffer:
         maker: Maker | None = None,
         library: Path | None = None,
     ):
-        capture.require_none("DeviceBuffer")
         started = time.monotonic()
-        self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
-        agreement.check_size(group, self.layout)
         try:
+            capture.require_none("DeviceBuffer")
+            self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
+            agreement.check_size(group, self.layout)
             self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm) if arm else Arm.of_environ(os.environ)
             self.shape = ExchangeShape(
                 *(self.layout, hidden, num_experts, top_k, capacity),
@@ -98,12 +100,13 @@ class DeviceBuffer:
         self._timeout_s = timeout_s
         first_timeout_s = max(timeout_s, _FIRST_TIMEOUT_S) if first_timeout_s is None else first_timeout_s
         self._end = NativeRank(self._native, group, self.rank, self._native_shape, maker, first_timeout_s)
-        self._stream = torch.cuda.Stream(priority=torch.cuda.Stream.priority_range()[1])
+        self._stream = high_priority()
+        self._life = Life(self._end, self._stream)
         self.group = group
         self._begun = 0
-        self._tokens: int | None = None
+        self._sent: Outgoing | None = None
         self._received: DeviceReceived | None = None
-        self._ended_by: str | None = None
+        self._closed = False
         dist.barrier(group)
         self.construction_s = time.monotonic() - started
 
@@ -129,6 +132,8 @@ class DeviceBuffer:
     ) -> None:
         """Send every token once to each FFN rank that holds one of its experts.
 
+        The ids and `num_tokens` are read again as replies are collected: they must not change until then.
+
         Args:
             x: [T, H] BF16, or (x [T, H] float8_e4m3fn, scale words [T, words]).
             topk_idx: int32 or int64 [T, K]; -1 is no route.
@@ -141,14 +146,14 @@ class DeviceBuffer:
             CaptureError: the first exchange, under capture.
             ShapeError, IdTypeError, CapacityError: an argument; the peers are told.
         """
-        self._require("attention", self._tokens is None, "source_dispatch", "source_collect")
-        self._require_warm("source_dispatch")
+        self._require("attention", self._sent is None, "source_dispatch", "source_collect")
+        self._require_warm("source_dispatch", self._begun + 1)
         bucket = self.shape.capacity if bucket is None else bucket
-        with self._refusing():
+        with self._life.refusing():
             sent = inputs.outgoing(self.shape, x, topk_idx, topk_weights, bucket, num_tokens)
-        self._begin()
-        self._tokens = sent.tokens
-        with ordered(self._stream, sent.x, sent.scales, sent.ids, sent.weights, sent.num_tokens) as stream:
+            self._begin()
+        self._sent = sent
+        with self._enqueuing(sent.x, sent.scales, sent.ids, sent.weights, sent.num_tokens) as stream:
             self._end.call(
                 "cuda_source_dispatch",
                 stream,
@@ -168,16 +173,18 @@ class DeviceBuffer:
 
         Raises:
             OrderError: nothing was dispatched.
+            CaptureError: of the first exchange, under capture.
             ShapeError: view=True, or another `out`.
         """
-        self._require("attention", self._tokens is not None, "source_collect", "source_dispatch")
+        self._require("attention", self._sent is not None, "source_collect", "source_dispatch")
+        self._require_warm("source_collect", self._begun)
         if view:
             raise ShapeError("view", "False", view, "Collect by copy; the view is not built.")
-        tokens = self._tokens or 0
-        y = torch.empty((tokens, self.shape.hidden), dtype=torch.bfloat16, device="cuda") if out is None else out
-        inputs.check_replies(self.shape, y, tokens)
-        self._tokens = None
-        with ordered(self._stream, y) as stream:
+        sent = cast(Outgoing, self._sent)
+        y = torch.empty((sent.tokens, self.shape.hidden), dtype=torch.bfloat16, device="cuda") if out is None else out
+        inputs.check_replies(self.shape, y, sent.tokens)
+        self._sent = None
+        with self._enqueuing(y, sent.ids, sent.num_tokens) as stream:
             self._end.call("cuda_source_collect", stream, address(y))
         return y
 
@@ -194,15 +201,15 @@ class DeviceBuffer:
             ShapeError, CapacityError: the bucket; the peers are told.
         """
         self._require("ffn", self._received is None, "ffn_receive", "ffn_reply")
-        self._require_warm("ffn_receive")
+        self._require_warm("ffn_receive", self._begun + 1)
         if host_counts:
             capture.require_none("ffn_receive with host counts", _COUNTS_ON_DEVICE)
         bucket = self.shape.capacity if bucket is None else bucket
-        with self._refusing():
+        with self._life.refusing():
             self.shape.check_bucket(0, bucket)
-        self._begin()
+            self._begin()
         found = ReceivedStruct()
-        with ordered(self._stream) as stream:
+        with self._enqueuing() as stream:
             self._end.call("cuda_ffn_receive", stream, bucket, byref(found))
             counts = self._pending_counts(found) if host_counts else None
             self._received = received_views(self, found, self.shape, bucket, counts)
@@ -217,23 +224,25 @@ class DeviceBuffer:
 
         Raises:
             OrderError: `received` is not the last received one.
+            CaptureError: of the first exchange, under capture.
             ShapeError: another shape or dtype.
         """
         self._require("ffn", received is not None and self._received is received, "ffn_reply", "ffn_receive")
+        self._require_warm("ffn_reply", self._begun)
         inputs.check_replies(self.shape, out, len(received.x))
         self._received = None
-        with ordered(self._stream, out) as stream:
+        with self._enqueuing(out) as stream:
             self._end.call("cuda_ffn_reply", stream, address(out))
 
     def expert_transform(self, received: DeviceReceived, out: Any) -> None:
         """Enqueue the exact FFN stand-in of proofs: row * `reference.expert_scale` of its expert, into BF16 `out`."""
         inputs.check_replies(self.shape, out, len(received.x))
-        with ordered(self._stream, out) as stream:
+        with self._enqueuing(out) as stream:
             self._end.call("cuda_expert_transform", stream, address(out))
 
     def poison(self, bucket: int) -> None:
         """Fill what an exchange of that bucket writes on this rank with bytes of ones."""
-        with ordered(self._stream) as stream:
+        with self._enqueuing() as stream:
             self._end.call("cuda_poison", stream, bucket, 0xFF)
 
     def synchronize(self) -> None:
@@ -245,18 +254,23 @@ class DeviceBuffer:
             PeerRefusedError: a rank refused its call.
             CaptureError: the current stream is being captured.
         """
-        self._require_alive()
+        self._life.require()
         capture.require_none("synchronize", "Leave the capture first: what it holds runs when its graph is replayed.")
         self._stream.synchronize()
         torch.cuda.current_stream().synchronize()
-        self._check_failure()
+        self._life.check_failure()
 
     def close(self) -> None:
-        """Give everything back; collective. The Buffer and what it received are dead afterwards."""
-        self._ended_by = self._ended_by or "it was closed"
-        torch.cuda.synchronize()
-        dist.barrier(self.group)
-        self._end.release()
+        """Give everything back; collective once, then nothing. The Buffer and what it received are dead afterwards."""
+        if self._closed:
+            return
+        self._closed = True
+        self._life.end("it was closed")
+        try:
+            torch.cuda.synchronize()
+        finally:
+            dist.barrier(self.group)
+            self._end.release()
 
     def _begin(self) -> None:
         """The next exchange begins; from the second one on its peers are up."""
@@ -264,35 +278,23 @@ class DeviceBuffer:
             self._end.set_timeout(self._timeout_s)
         self._begun += 1
 
-    def _require_warm(self, call: str) -> None:
-        """The first exchange waits longer than a graph that holds it should."""
-        if self._begun == 0:
+    @staticmethod
+    def _require_warm(call: str, number: int) -> None:
+        """The first exchange waits longer than a graph that holds a part of it should."""
+        if number == 1:
             capture.require_none(call)
 
     def _pending_counts(self, found: ReceivedStruct) -> PendingCounts:
         counts = tensor(self, found.expert_counts, (self.shape.experts_per_rank,), torch.int32)
-        return PendingCounts(counts, self._stream, self._check_failure)
-
-    def _check_failure(self) -> None:
-        try:
-            self._end.check_failure()
-        except AfdepError as error:
-            self._ended_by = error.problem
-            raise
+        return PendingCounts(counts, self._stream, self._life.check_failure)
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception:
-            self._end.call("cuda_refuse", self._stream.cuda_stream)
-            raise
+    def _enqueuing(self, *used: Any) -> Iterator[int]:
+        """The stream, in order, for a call of the library that uses these tensors; the peers are told if it fails."""
+        with self._life.refusing(), ordered(self._stream, *used) as stream:
+            yield stream
 
     def _require(self, role: Role, in_order: bool, call: str, other: str) -> None:
-        self._require_alive()
+        self._life.require()
         calls.require_role(self.layout, self.rank, role, call)
         calls.require_order(self.rank, in_order, call, other)
-
-    def _require_alive(self) -> None:
-        if self._ended_by is not None:
-            raise DeadBufferError(self._ended_by)
