@@ -17,10 +17,10 @@
 //      rank g's dispatch kernel N: f's counts N+1 may reach g before g has taken f's counts N. They go to the other of two copies.
 //      Two suffice: f's dispatch kernel N+1 cannot end before the sources', which by 2 follow g's combine kernel N.
 //   6. Arrival counters only grow, and the receiver compares with its own round: nothing is reset.
-//   7. A rank whose wait times out still releases its arrivals, over replies it did not write. No source takes them for good: the
-//      thread that timed out set every rank's abort word before its kernel went on, release_arrival() is cumulative over that (in
-//      the same kernel through the grid's or the CTA's barrier, in a later one through the kernel boundary), and a source's host
-//      reads its abort word behind the arrivals that the source acquired.
+//   7. A rank that gives up still releases its arrivals, over replies it did not write. No source takes them for good: whoever finds
+//      out, by a time-out of its own or by its abort word, sets every rank's abort word before its kernel goes on, release_arrival()
+//      is cumulative over that (in the same kernel through the grid's or the CTA's barrier, in a later one through the kernel
+//      boundary), and a source's host reads its abort word behind the arrivals that the source acquired.
 // Two ranks of one role never write each other's memory, and a symmetric world has no such order: there every rank writes every
 // inbox in both phases. The premise of 1 is load-bearing: a main kernel with programmatic launch breaks 2 and 3.
 #pragma once

@@ -151,6 +151,7 @@ PRIM_FN void waits(const Probe& p) {
   const bool seen = prim::wait_until(guard, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
   const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000, 1, prim::Peers{});
   const bool valued = prim::wait_value(bounded, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
+  prim::pass_on_abort(bounded);  // to nobody
   const auto nine = prim::alike([&] { return prim::load(flag); });
   expect(p, kWaits, seen && valued && prim::broadcast(nine, 5) == 9 && !prim::aborted(guard));
 }

@@ -82,6 +82,13 @@ PRIM_FN void pad_experts(const Exchange& e) {
     }
 }
 
+// What was given up has no rows: whoever follows the offsets finds none, however many the counts spoke of.
+PRIM_FN void forget_rows(const Exchange& e) {
+  if (prim::cta() != 0 || prim::warp() != 0) return;
+  prim::for_strided(0, 1, e.experts_per_rank + 1, [&](int i) { prim::store(e.expert_offsets + i, 0); });
+  prim::for_strided(0, 1, e.experts_per_rank, [&](int i) { prim::store(e.expert_counts + i, 0); });
+}
+
 }  // namespace copy_detail
 
 PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) copy_epilogue(PRIM_ARGS(Exchange) e) {
@@ -92,9 +99,10 @@ PRIM_KERNEL void PRIM_LAUNCH_BOUNDS(1024) copy_epilogue(PRIM_ARGS(Exchange) e) {
   });
   prim::sync_warp();
   prim::wait_for_predecessor();
-  const int received = received_tokens(e);
+  const Arrived here = arrived(e);
+  if (here.given_up) return copy_detail::forget_rows(e);
   std::uint32_t parity = 0;
-  for (int i = prim::cta() + prim::warp() * prim::num_ctas(); i < received; i += prim::num_ctas() * prim::num_warps(), parity ^= 1)
+  for (int i = prim::cta() + prim::warp() * prim::num_ctas(); i < here.tokens; i += prim::num_ctas() * prim::num_warps(), parity ^= 1)
     copy_detail::expand_token(e, i, slot, parity);
   if (e.expert_alignment > 1) copy_detail::pad_experts(e);
   prim::bulk_wait();

@@ -80,12 +80,19 @@ PRIM_FN prim::Guard guard(const Exchange& e, Phase phase = kDispatch) {
                           prim::Peers{e.windows, WorkspaceLayout::kAbort, e.num_ranks});
 }
 
-// Tokens this rank received, or none if the exchange was given up: its counts may then not belong together.
-PRIM_FN int received_tokens(const Exchange& e) {
+// What this rank received. Where the exchange was given up that is nothing: its counts may then not belong together.
+struct Arrived {
+  int tokens;
+  bool given_up;
+};
+PRIM_FN Arrived arrived(const Exchange& e) {
   const auto received = prim::alike([&] { return prim::load(e.rank_prefix + e.num_ranks - 1); });
   const auto ended = prim::alike([&] { return prim::aborted(guard(e)) ? 1 : 0; });
-  return prim::broadcast(ended, 1) != 0 ? 0 : prim::broadcast(received, 0);
+  if (prim::broadcast(ended, 1) == 0) return {prim::broadcast(received, 0), false};
+  prim::elect([&] { prim::pass_on_abort(guard(e)); });
+  return {0, true};
 }
+PRIM_FN int received_tokens(const Exchange& e) { return arrived(e).tokens; }
 
 // Record `slot` of sender `source` in the dispatch inbox of `owner`.
 PRIM_FN std::int64_t dispatch_record(const Exchange& e, int source, int slot) {

@@ -91,9 +91,8 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int c
     std::int64_t* word = reduction_word(e, i);
     std::int64_t sum = 0;
     const auto complete = [&](std::int64_t seen) { return sum = seen, seen >> 32 == prim::num_ctas(); };
-    const bool ok = prim::wait_value(guard(e), word, complete,
-                                     {"dispatch count reduction", e.rank, static_cast<std::uint64_t>(prim::num_ctas())});
-    const std::int64_t count = ok ? sum & 0xffffffff : 0;
+    prim::wait_value(guard(e), word, complete, {"dispatch count reduction", e.rank, static_cast<std::uint64_t>(prim::num_ctas())});
+    const std::int64_t count = complete(sum) ? sum & 0xffffffff : 0;
     prim::store(word, std::int64_t{0});
     const int owner = i < e.num_ranks ? i : (i - e.num_ranks) / e.experts_per_rank;
     const int index = i < e.num_ranks ? 0 : 1 + (i - e.num_ranks) % e.experts_per_rank;

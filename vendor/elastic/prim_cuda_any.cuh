@@ -24,7 +24,7 @@ PRIM_FN std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate p
     }
     const std::uint32_t ready = __ballot_sync(detail::kAllLanes, satisfied);
     __syncwarp();  // what the satisfied lanes acquired, the others may read too
-    if (ended) return 0;
+    if (ended) return detail::pass_on(guard), 0;
     if (ready != 0) return ready;
     if (!check) continue;
     const std::uint64_t now = detail::clock_ns();

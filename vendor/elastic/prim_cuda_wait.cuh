@@ -53,7 +53,7 @@ PRIM_FN std::uint64_t clock_ns() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
 }
-// Sets an abort word, of any rank; false when it was set before: the first reason stays.
+// Sets an abort word, of any rank, that is not set; false when it was.
 PRIM_FN bool set_abort(const void* word, std::uint64_t code) {
   std::uint64_t before;
   asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;" : "=l"(before) : "l"(word), "l"(std::uint64_t{0}), "l"(code) : "memory");
@@ -69,11 +69,13 @@ PRIM_FN T load_relaxed_sys(const T* word) {
     asm volatile("ld.relaxed.sys.global.b64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
   return v;
 }
-// Off the fast path, so that a wait keeps its few registers.
-__device__ __noinline__ inline void time_out(Guard guard, Wait wait, std::uint64_t seen) {
-  const std::uint64_t code = guard.code | static_cast<std::uint64_t>(wait.peer + 1) << 16;
-  if (!set_abort(guard.abort_word, code)) return;
+PRIM_FN void tell(const Guard& guard, std::uint64_t code) {
   for (int rank = 0; rank < guard.peers.num_ranks; ++rank) set_abort(guard.peers.windows[rank] + guard.peers.abort_word, code);
+}
+// What the own abort word says, to every rank that has not heard.
+PRIM_FN_COLD void pass_on(Guard guard) { tell(guard, load_relaxed_sys(guard.abort_word)); }
+
+PRIM_FN void keep_record(const Guard& guard, const Wait& wait, std::uint64_t seen) {
   if (guard.record == nullptr) return;
   WaitRecord& record = *guard.record;
   int i = 0;
@@ -84,8 +86,18 @@ __device__ __noinline__ inline void time_out(Guard guard, Wait wait, std::uint64
   record.expected = wait.expected;
   record.seen = seen;
 }
+// Off the fast path, so that a wait keeps its few registers.
+PRIM_FN_COLD void time_out(Guard guard, Wait wait, std::uint64_t seen) {
+  const std::uint64_t code = guard.code | static_cast<std::uint64_t>(wait.peer + 1) << 16;
+  if (!set_abort(guard.abort_word, code)) return pass_on(guard);
+  keep_record(guard, wait, seen);
+  tell(guard, code);
+}
 
 }  // namespace detail
+
+// A rank that was told to give up tells the others before it goes on: what it releases afterwards reaches nobody ahead of that.
+PRIM_FN void pass_on_abort(const Guard& guard) { detail::pass_on(guard); }
 
 PRIM_FN bool aborted(const Guard& guard) {
   std::uint64_t word;
@@ -101,9 +113,9 @@ PRIM_FN bool wait_until(const Guard& guard, const T* word, Predicate predicate, 
     const bool check = polls % detail::kPollsPerCheck == 0;
     const bool ended = check && aborted(guard);
     const T seen = load_acquire_sys(word);
-    if (predicate(seen)) return !ended;
+    if (predicate(seen) && !ended) return true;
     if (!check) continue;
-    if (ended) return false;
+    if (ended) return detail::pass_on(guard), false;
     const std::uint64_t now = detail::clock_ns();
     if (polls == 0) started = now;
     if (now - started <= guard.timeout_ns) continue;
