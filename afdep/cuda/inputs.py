@@ -30,6 +30,7 @@ def outgoing(shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, buc
     """
     rows, scales = x if isinstance(x, tuple) and len(x) == 2 else (x, None)
     _check("x", rows, (None, shape.hidden), element(shape.dtype))
+    _check_aligned("x", rows)
     word = num_tokens if isinstance(num_tokens, torch.Tensor) else None
     tokens = shape.tokens(len(rows), bucket, num_tokens) if word is None else shape.most_tokens(len(rows), bucket)
     if word is not None:
@@ -43,13 +44,17 @@ def outgoing(shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, buc
 
 
 def check_replies(shape: ExchangeShape, out: Any, rows: int) -> None:
-    """Check the rows of `DeviceBuffer.ffn_reply`: BF16 [rows, H] on the device.
+    """Check the rows of `DeviceBuffer.ffn_reply`, or those that take the collected: BF16 [rows, H] on the current GPU.
 
     Raises:
-        ShapeError: another shape, dtype or place.
+        ShapeError: another shape, dtype, place or alignment.
     """
     _check("out", out, (rows, shape.hidden), torch.bfloat16)
+    _check_aligned("out", out)
 
+
+_ALIGNMENT = 16
+"""Bytes: kernels read and write rows in vectors and by bulk copies of so many."""
 
 _DTYPE_NAMES = {"torch.bfloat16": "bf16", "torch.float8_e4m3fn": "fp8"}
 
@@ -84,3 +89,13 @@ def _check(argument: str, value: Any, shape: tuple[int | None, ...], dtype: Any)
     if not fits or value.dtype != dtype or not value.is_cuda or not value.is_contiguous():
         received = f"{value.dtype} {list(value.shape)} on {value.device}"
         raise ShapeError(argument, wanted, received, "Cast, reshape or move it before the call.")
+    if value.device.index != torch.cuda.current_device():
+        current = f"on the current GPU, cuda:{torch.cuda.current_device()}"
+        raise ShapeError(argument, current, str(value.device), "Make the Buffer's GPU current: torch.cuda.set_device.")
+
+
+def _check_aligned(argument: str, value: Any) -> None:
+    beyond = value.data_ptr() % _ALIGNMENT
+    if beyond:
+        expected, received = f"memory aligned to {_ALIGNMENT} bytes", f"{beyond} bytes beyond"
+        raise ShapeError(argument, expected, received, "Copy it with .clone(), or slice it at a row of its allocation.")
