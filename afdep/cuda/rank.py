@@ -10,6 +10,7 @@ from afdep.cuda.makers import Maker
 from afdep.cuda.native import CudaLibrary
 from afdep.device_errors import DeviceError
 from afdep.dtypes import DISPATCH_DTYPES
+from afdep.errors import DeadBufferError
 from afdep.native import ShapeStruct
 from afdep.shapes import ExchangeShape
 
@@ -39,6 +40,8 @@ class NativeRank:
 
     Raises:
         DeviceError: CUDA refused on a rank; every rank raises it.
+
+    Its calls raise DeadBufferError once it is released.
     """
 
     def __init__(
@@ -48,8 +51,8 @@ class NativeRank:
         self._rank = rank
         self._windows = windows.make(native, group, int(native.cuda_window_bytes(byref(shape))), wanted)
         addresses = (c_void_p * len(self._windows.addresses))(*self._windows.addresses)
-        self._handle = native.cuda_create(byref(shape), rank, addresses, _ns(timeout_s))
-        if problem := agreement.first_problem(group, None if self._handle else native.reason()):
+        self._created = native.cuda_create(byref(shape), rank, addresses, _ns(timeout_s))
+        if problem := agreement.first_problem(group, None if self._created else native.reason()):
             self.release()
             raise DeviceError(problem)
 
@@ -71,11 +74,23 @@ class NativeRank:
         failures.check(self._native, self._handle, self._rank)
 
     def release(self) -> None:
-        """Give everything back; collective, once the device has finished with every rank."""
-        if self._handle:
-            self._native.check(self._native.cuda_destroy(self._handle))
-        self._handle = None
-        self._windows.release()
+        """Give everything back; collective, once the device has finished with every rank.
+
+        Raises:
+            DeviceError: CUDA refused; the peers have been met.
+        """
+        handle, self._created = self._created, None
+        try:
+            if handle:
+                self._native.check(self._native.cuda_destroy(handle))
+        finally:
+            self._windows.release()
+
+    @property
+    def _handle(self) -> Any:
+        if self._created is None:
+            raise DeadBufferError("it was closed")
+        return self._created
 
 
 def _ns(seconds: float) -> int:

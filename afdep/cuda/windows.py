@@ -1,13 +1,14 @@
 """Windows: memory that every rank of a group addresses. One interface, two makers.
 
 Torch's symmetric memory serves ranks with a GPU each; its rendezvous refuses two ranks on one GPU, and there memory is
-mapped by CUDA IPC handles. Neither uses multicast. A maker that fails on one rank is given up by all.
+mapped by CUDA IPC handles. No kernel uses multicast; torch is told to set none up, unless the environment says
+otherwise. A maker that fails on one rank is given up by all.
 """
 
 import logging
+import os
 import socket
 from collections.abc import Callable, Sequence
-from ctypes import create_string_buffer
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ import torch.distributed as dist
 
 from afdep.cuda import agreement, makers
 from afdep.cuda.makers import Maker, Place
-from afdep.cuda.native import IPC_BYTES, CudaLibrary
+from afdep.cuda.mapping import Mapping
+from afdep.cuda.native import CudaLibrary
 from afdep.device_errors import DeviceError
 from afdep.errors import ShapeError
 
@@ -65,23 +67,12 @@ def make(library: CudaLibrary, group: Any, num_bytes: int, wanted: Maker | None 
         _log_fall_back(wanted, objection)
     problem = "no maker of windows serves ranks that share a GPU on several hosts"
     for maker in makers.candidates(wanted, places):
-        made = _attempt(library, group, num_bytes, maker)
+        made = _symmetric(group, num_bytes) if maker == "symmetric" else _mapped(library, group, num_bytes)
         if isinstance(made, Windows):
             return made
         problem = made
         _log_fall_back(maker, problem)
     raise DeviceError(problem)
-
-
-def _attempt(library: CudaLibrary, group: Any, num_bytes: int, maker: Maker) -> Windows | str:
-    """The windows, or why there are none: the same on every rank."""
-    made = _symmetric(group, num_bytes) if maker == "symmetric" else _mapped(library, group, num_bytes)
-    problem = agreement.first_problem(group, None if isinstance(made, Windows) else made)
-    if problem is None:
-        return made
-    if isinstance(made, Windows):
-        made.release()
-    return problem
 
 
 def _log_fall_back(maker: Maker, problem: str) -> None:
@@ -93,6 +84,8 @@ def _own_gpu() -> str:
 
 
 def _symmetric(group: Any, num_bytes: int) -> Windows | str:
+    """The windows, or why there are none: the same on every rank."""
+    os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
     from torch.distributed import _symmetric_memory as symmetric_memory
 
     held: list[Any] = []
@@ -109,32 +102,20 @@ def _symmetric(group: Any, num_bytes: int) -> Windows | str:
     try:
         held.append(symmetric_memory.rendezvous(held[0], group if group is not None else dist.group.WORLD))
     except RuntimeError as error:
-        return str(error).splitlines()[0]
+        problem = str(error).splitlines()[0]
+    if failed := agreement.first_problem(group, problem):
+        return failed
     return Windows("symmetric", [int(address) for address in held[1].buffer_ptrs], held.clear)
 
 
 def _mapped(library: CudaLibrary, group: Any, num_bytes: int) -> Windows | str:
-    handle = create_string_buffer(IPC_BYTES)
-    own = library.cuda_ipc_allocate(num_bytes, handle)
-    problem = None if own else library.reason()
-    handles = agreement.gathered(group, handle.raw if own else None)
-    rank, addresses = dist.get_rank(group), [0] * len(handles)
-    for peer, raw in enumerate(handles):
-        if problem is not None or raw is None:
-            break
-        addresses[peer] = own if peer == rank else library.cuda_ipc_open(create_string_buffer(raw, IPC_BYTES))
-        if not addresses[peer]:
-            problem = library.reason()
-
-    def release() -> None:
-        for peer, address in enumerate(addresses):
-            if peer != rank and address:
-                library.check(library.cuda_ipc_close(address))
-        dist.barrier(group)  # memory is given back when nobody maps it any more
-        if own:
-            library.check(library.cuda_ipc_free(own))
-
-    if problem is None and None not in handles:
-        return Windows("ipc", addresses, release)
-    release()
-    return problem or "a peer has no memory"
+    """The same of memory mapped by IPC handles."""
+    mapping = Mapping(library, group, num_bytes)
+    failed = agreement.first_problem(group, mapping.problem)  # before the first collective of giving back
+    if failed is None:
+        return Windows("ipc", mapping.addresses, mapping.release)
+    try:
+        mapping.release()
+    except DeviceError as error:
+        _LOG.warning("windows: mapped memory was not given back (%s)", error.reason)
+    return failed
