@@ -18,7 +18,7 @@ WAITING = {
             *("ranks_made_differently", "environments_that_differ", "refused_shape"),
             *("silent_ffn", "silent_source", "silent_ffn_of_the_symmetric_arm"),
             *("refused_call", "wrong_id", "wrong_id_in_a_graph", "too_many_tokens", "other_bucket", "wrong_order"),
-            "captures",
+            *("refused_call_in_a_capture", "captures"),
         ],
     ),
     "killed": Company("killed", ["source_of_one_to_one"]),

@@ -95,6 +95,26 @@ def refused_call(stage: Stage) -> str:
     return raised(lambda: buffer.source_dispatch(x, routes, bucket=16))
 
 
+def refused_call_in_a_capture(stage: Stage) -> str:
+    """The graph holds an exchange and is never replayed: what the peer learns comes from the refused call itself."""
+    buffer = stage.buffer()
+    exchange(buffer)
+    if stage.rank == 0:
+        stage.wait_for("refused", at_most_s=20)
+        return raised(lambda: exchange(buffer))
+    x, ids = on_gpu(*drawn(buffer, 16, 0))
+    said: list[str] = []
+
+    def enqueue() -> None:
+        buffer.source_dispatch(x, ids, bucket=16)
+        buffer.source_collect()
+        said.append(raised(lambda: buffer.source_dispatch(x[:, :128].contiguous(), ids, bucket=16)))
+
+    captured(enqueue)
+    stage.leave("refused")
+    return said[0]
+
+
 def wrong_id(stage: Stage) -> str:
     return raised(lambda: _dispatch(stage, 13, None))
 

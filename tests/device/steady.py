@@ -25,6 +25,7 @@ def exact_exchange(stage: Stage) -> None:
     buffer = stage.buffer()
     exchange(buffer)
     buffer.close()
+    buffer.close()
 
 
 def exact_arms(stage: Stage) -> None:

@@ -66,8 +66,9 @@ def test_the_call_after_a_failure_raises(failing: Played, scenario: str, ranks: 
     assert failing.value(scenario, ranks[0])["next"].startswith("DeadBufferError")
 
 
-def test_a_refused_call_is_raised_by_the_peer_too(failing: Played) -> None:
-    peer, caller = both(failing, "refused_call")
+@pytest.mark.parametrize("scenario", ["refused_call", "refused_call_in_a_capture"])
+def test_a_refused_call_is_raised_by_the_peer_too(failing: Played, scenario: str) -> None:
+    peer, caller = both(failing, scenario)
     assert caller.startswith("ShapeError: x")
     assert peer.startswith("PeerRefusedError")
     assert "rank 1" in peer
