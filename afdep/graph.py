@@ -52,13 +52,15 @@ def capturing(session: Session) -> Iterator[Graph]:
     """Record what the block enqueues; see `World.capture`."""
     session.require_no_capture("capture")
     _require_whole_exchanges(session, "begin")
-    session.captured()
+    held, busy = session.captured()  # by what is enqueued and not run yet
     session.simulator.native.sim_begin_capture(session.simulator.handle)
     graph = Graph(session)
     try:
         yield graph
     finally:
         graph.end_capture()
+        session.hold(held)
+        session.occupy(busy)
     _require_whole_exchanges(session, "end")
 
 

@@ -45,6 +45,24 @@ class Captured:
             checks.check_collected(y, reference.combine(x, ids, num_ffn_ranks=2, num_experts=EXPERTS), rank=rank)
 
 
+def test_work_enqueued_before_a_capture_keeps_its_memory_and_runs_after_it():
+    world = small_world("afdep")
+    rows = [reference.payload(TOKENS, HIDDEN, seed) for seed in range(2)]
+    routes = [routing.make("random", TOKENS, EXPERTS, TOP_K, seed) for seed in range(2)]
+    for source, x, ids in zip(world.sources, rows, routes, strict=True):
+        source.source_dispatch(x, ids, bucket=16)
+    for ffn in world.ffns:
+        ffn.ffn_reply(ffn.ffn_receive(bucket=16), world.expert_transform(ffn.rank))
+    collected = [source.source_collect() for source in world.sources]
+    Captured(world)
+    blocks = [world.empty(source.rank, (TOKENS, HIDDEN), BF16) for source in world.sources for _ in range(8)]
+    for block in blocks:
+        block[...] = 0
+    world.run()
+    for rank, (x, ids, y) in enumerate(zip(rows, routes, collected, strict=True), start=2):
+        checks.check_collected(y, reference.combine(x, ids, num_ffn_ranks=2, num_experts=EXPERTS), rank=rank)
+
+
 @pytest.mark.parametrize("arm", ["m2n", "afdep"])
 def test_replays_follow_inputs_changed_in_place(arm):
     captured = Captured(small_world(arm))
