@@ -65,8 +65,8 @@ class Identification:
     def errors_pct(self) -> Array:
         """Standard error of each constant, in percent of its value; infinite where the figures set no bound.
 
-        The residuals count as independent errors of one size, estimated from what the fit leaves: model errors are
-        neither, so these are bounds from below.
+        The residuals count as independent errors of one size, as large as the machine file leaves them over the degrees
+        of freedom: errors of a model are not independent, and a refit leaves less, so these are a scale and no bound.
         """
         if not math.isfinite(self.condition):
             return np.full(len(self.names), NO_BOUND)

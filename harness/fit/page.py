@@ -1,6 +1,5 @@
 """The page of a fit, from its record alone."""
 
-import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -74,9 +73,10 @@ def _residual_lead(study: Study) -> str:
 def _identification(study: Study, found: Identification) -> list[str]:
     lead = (
         f"From the Jacobian of the {len(found.residuals)} fitted round trips at the machine file's values. Standard "
-        f"errors take the residuals ({found.residual_pct:.1f} % rms) for independent errors with {found.freedom} "
-        "degrees of freedom left; errors of a model are not independent, so they are bounds from below. A constant "
-        f"is called identified below {found.identified_pct:g} %."
+        f"errors take the residuals there ({found.residual_pct:.1f} % rms) for independent errors with {found.freedom} "
+        "degrees of freedom left. Errors of a model are not independent, and the refit leaves less: they are a scale "
+        f"and no bound. A constant is called identified if its standard error is at most {found.identified_pct:g} %, "
+        "its range moves the figures by the residual or more, and it is collinear with no other."
     )
     groups = "; ".join(", ".join(f"`{name}`" for name in group) for group in found.groups) or "none"
     collinear = f"Groups whose columns correlate by {found.collinear:g} or more: {groups}."
@@ -104,8 +104,7 @@ def _other_hidden(study: Study) -> list[str]:
 def _need_lead() -> str:
     return (
         "Simulated against published, with the constants of the machine file and with the refitted ones, which know of "
-        "no such row: where the fitted rows are right and this row is not, it lacks something that grows with the "
-        "hidden size. The constants that move a cell most stand beside it, with their slopes, the mean over both arms."
+        "no such row. The constants that move a cell most stand beside it, with their slopes, the mean over both arms."
     )
 
 
@@ -115,13 +114,13 @@ def _refit_lead(study: Study) -> str:
         f"their bounds and up to a factor {study.settings['reach']:g} either way. *Linearised* is what that step "
         "predicts, *simulated* what the simulator gives with the constants that it found. `row left out` is fitted on "
         "all rows but this one, `row alone` on this row and no other. rms of 100 log(simulated / published), round "
-        "trips. Where the two differ, the row is not linear as far as that, and the prediction means nothing."
+        "trips. Where the two are far apart, the row is not linear as far as that, and the prediction means nothing."
     )
 
 
 def _move_lead(study: Study) -> str:
     return (
-        "Not simulated: the one change of one constant that serves a row's round trips best, linearised, up to a "
+        "Not simulated: the three constants whose change alone serves a row's round trips best, linearised, up to a "
         f"factor {study.settings['reach']:g} either way and inside the bounds of a fitted constant, and what it does "
         "to the fitted rows."
     )
@@ -132,15 +131,16 @@ def _slope_lead(study: Study) -> str:
     return (
         f"d log(us) / d log(constant), rms over tokens; a secant to {told['step']:.0%} beside the machine file's "
         f"value, over the first exchanges of each cell (at most {told['most_exchanges']}, fewer where T is large), "
-        "each against itself on the same routes. The record has every cell with its standard error, whose median is "
-        f"{_slope_errors(study)}: queues that change their order scatter the slopes of many tokens."
+        "each against itself on the same routes. The record has every cell, and its standard error where more than one "
+        f"exchange ran; the median of these is {_slope_errors(study)}."
     )
 
 
 def _slope_errors(study: Study) -> str:
     errors: dict[int, list[float]] = {}
     for one in study.fit.slopes:
-        errors.setdefault(one.tokens, []).append(math.nan if one.error is None else one.error)
+        if one.error is not None:
+            errors.setdefault(one.tokens, []).append(one.error)
     return ", ".join(f"{median(found):.3f} at T = {tokens:,}" for tokens, found in errors.items())
 
 
