@@ -46,10 +46,11 @@ _LEAD = (
     "A cell says what came of the trials of a case on a layout: `ok` and how many, `failed` or `void` with the reason "
     "below. A trial plays a few exchanges, each with fresh rows, ids and weights over poisoned memory and through a "
     "transform that differs by expert, and compares every element that every Attention rank collected and every row "
-    "that every FFN rank received with the reference, bit for bit. Eager exchanges then run once more, free, one "
-    "behind the other; of these the rows received are compared in the last. A trial in which what its case claims "
-    "never happened has failed. Simulated trials show what the kernels' sources do under the simulator's memory model, "
-    "and nothing about a GPU."
+    "that every FFN rank received with the reference, bit for bit. Eager exchanges of a case that ends exact, without "
+    "a pause, then run once more, free, one behind the other; of these the rows received are compared in the last. A "
+    "simulated one-role trial plays no exchange: it compares what the ranks would tell each other. A trial "
+    "in which what its case claims never happened has failed. Simulated trials show what the kernels' sources do under "
+    "the simulator's memory model, and nothing about a GPU."
 )
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from afdep.arms import Arm
 from afdep.shapes import ExchangeShape
 from harness.validation.cases import Trial
 from harness.validation.turns import Turn
@@ -112,8 +113,8 @@ def informed_ranks(seen: Seen) -> int:
 
 def loaded_switches(seen: Seen) -> int:
     """Controls that the loaded library reports, if these are all that were asked for."""
-    asked = seen.trial.arm.count("AFDEP_")
-    return len(seen.switches) if len(seen.switches) == asked else 0
+    asked = dict(Arm.parse(seen.trial.arm).switches)
+    return len(asked) if dict(seen.switches) == asked else 0
 
 
 def refused_ranks(seen: Seen) -> int:

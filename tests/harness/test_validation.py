@@ -152,6 +152,12 @@ def test_a_control_that_the_library_does_not_report_fails_a_trial():
     assert outcome.reason == "witness: expected loaded switches, counted none"
 
 
+def test_another_control_than_the_one_asked_for_fails_a_trial():
+    other = {"AFDEP_GRID_SYNC_EXIT": 1}
+    outcome = perform_bent(trial_of("control UNION_NOTIFY"), lambda delivered: delivered, switches=other)
+    assert outcome.reason == "witness: expected loaded switches, counted none"
+
+
 @pytest.mark.requires("torch")
 def test_a_role_with_a_control_of_its_own_that_nobody_refuses_fails_a_trial(monkeypatch):
     monkeypatch.setattr(playing.roles, "refusals", lambda shape, arm: 0)

@@ -161,7 +161,7 @@ def test_one_rank_without_its_control_is_no_witness_of_it():
     assert outcome_of(trial, reports, {}).reason == "witness: expected loaded switches, counted none"
 
 
-def test_a_control_of_one_role_that_a_rank_takes_is_named_as_refused_by_all_or_by_none():
+def test_a_control_of_one_role_must_be_refused_by_every_rank():
     trial = trial_of("one-role UNION_NOTIFY")
     refusing = {rank: Report(refused=1) for rank in range(4)}
     assert outcome_of(trial, refusing, {}).status == "ok"
