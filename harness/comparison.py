@@ -6,8 +6,9 @@ from statistics import median
 
 from harness.config import Row
 from harness.plan import Cell, Plan, Process
+from harness.recording import latency_us
 from harness.records import Record
-from harness.statistics import Pair, cell_latency_us, change_pct, num_agreeing
+from harness.statistics import Pair, change_pct, num_agreeing
 
 BASELINE = 0
 
@@ -92,7 +93,7 @@ def findings(plan: Plan, records: Sequence[Record]) -> Findings:
             measured = _first_process(found)
             reason = _void_pair(plan, process, cell, by_key) if measured else None
             if measured and reason is None:
-                latencies[process.row, cell.tokens, process.arm, process.pair] = _latency_us(measured)
+                latencies[process.row, cell.tokens, process.arm, process.pair] = latency_us(measured)
             else:
                 absences.append(_absence(plan, process, cell, found, reason))
     return Findings(_compare(plan, latencies), tuple(absences), latencies)
@@ -107,12 +108,6 @@ def _first_process(found: Iterable[Record]) -> list[Record]:
         if record.status == "ok":
             first[record.rank] = record
     return list(first.values())
-
-
-def _latency_us(measured: Iterable[Record]) -> float:
-    return cell_latency_us(
-        record.latency_us for record in measured if record.role == "attention" and record.latency_us is not None
-    )
 
 
 def _void_pair(plan: Plan, process: Process, cell: Cell, by_key: Mapping[str, Sequence[Record]]) -> str | None:

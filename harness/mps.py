@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.colocation import Placement
 from harness.errors import MpsError
 from harness.process import last_line
 
@@ -112,6 +113,20 @@ def private_daemon(environ: Mapping[str, str], limit_s: float = 20.0) -> Iterato
             yield daemon
         finally:
             daemon.quit()
+
+
+@contextmanager
+def shares(placement: Placement, environ: Mapping[str, str]) -> Iterator[list[dict[str, str]]]:
+    """By rank what its environment holds of its share of a GPU; a daemon serves ranks that share one.
+
+    Raises:
+        MpsError: ranks share a GPU, and MPS is not to be had.
+    """
+    if not placement.is_shared:
+        yield [{} for _ in placement.seats]
+        return
+    with private_daemon(environ) as daemon:
+        yield [daemon.client(seat.percentage) for seat in placement.seats]
 
 
 def _folders(folder: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.plan import Cell, Plan, Process
 from harness.records import Record
+from harness.statistics import cell_latency_us
 
 REDUCER = "median of samples"
 
@@ -98,8 +99,8 @@ class Seat:
 
 
 def latency_us(ranks: Sequence[Record]) -> float:
-    """A cell of one process: the maximum over its Attention ranks of the per-rank medians."""
-    return max(one.latency_us for one in ranks if one.role == "attention" and one.latency_us is not None)
+    """A cell of one process, by the records of its ranks; see `statistics.cell_latency_us`."""
+    return cell_latency_us(one.latency_us for one in ranks if one.role == "attention" and one.latency_us is not None)
 
 
 def _shared_fields(plan: Plan) -> dict[str, Any]:

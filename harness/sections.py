@@ -49,7 +49,8 @@ def backend(config: Mapping[str, Any]) -> Backend:
     Raises:
         ConfigError: timings that depend on order, in an odd number of pairs; GPUs without a section that times them.
     """
-    data = section(config, "backend", Backend.__dataclass_fields__)
+    data = section(config, "backend", [name for name in Backend.__dataclass_fields__ if name != "placement"])
+    ranks_per_gpu = as_count("backend.ranks_per_gpu", data["ranks_per_gpu"], minimum=1)
     read = Backend(
         name=as_name("backend.name", data["name"]),
         machine=as_name("backend.machine", data["machine"]),
@@ -57,8 +58,8 @@ def backend(config: Mapping[str, Any]) -> Backend:
         pairs=as_count("backend.pairs", data["pairs"], minimum=1),
         num_exchanges=as_count("backend.num_exchanges", data["num_exchanges"], minimum=1),
         proof_exchanges=as_count("backend.proof_exchanges", data["proof_exchanges"], minimum=1),
-        ranks_per_gpu=as_count("backend.ranks_per_gpu", data["ranks_per_gpu"], minimum=1),
-        placement=as_word("backend.placement", data["placement"], "words"),
+        ranks_per_gpu=ranks_per_gpu,
+        placement="one rank per GPU" if ranks_per_gpu == 1 else f"{ranks_per_gpu} ranks on the fullest GPU",
         device=None if data["device"] is None else _device(data, str(data["machine"])),
     )
     if not read.deterministic and read.pairs % 2:

@@ -56,6 +56,7 @@ class NotMeasurableError(Exception):
     """Why an arm cannot be measured here although nothing failed: its cells are void."""
 
 
+# As harness.arms names them, which loads the library: a rank checks its sources before it does.
 _EXTERNAL = {"nccl": "harness.device.nccl", "deepep": "harness.device.deepep"}
 
 

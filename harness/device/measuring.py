@@ -3,19 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from afdep.layout import Layout
-from harness import colocation, events, session, turns
-from harness.colocation import Placement
+from harness import colocation, events, mps, session, turns
 from harness.device import launch
 from harness.device.words import CELL, FAILED, LOADED, READY, VOID
 from harness.errors import RankError
-from harness.mps import private_daemon
 from harness.plan import Cell
 from harness.plausibility import impossible
 from harness.recording import latency_us
@@ -38,23 +35,13 @@ def measure(job: Session) -> None:
         job.records += job.seat.void(job.plan.cells, reason, **job.observed)
         return
     gathering = Gathering(job, layout)
-    with _shares(colocation.planned(layout, job.plan.backend.ranks_per_gpu)) as shares:
+    with mps.shares(colocation.planned(layout, job.plan.backend.ranks_per_gpu), os.environ) as shares:
         endings = launch.run(_start(job, shares), gathering.hear)
     if gathering.void:
         job.records += job.seat.void(job.unfinished, gathering.void, **job.observed)
     elif endings or job.unfinished:
         silent = dict.fromkeys(range(layout.num_ranks), "left without its cells and without a word")
         raise RankError((silent if not endings else {}) | endings | gathering.failures)
-
-
-@contextmanager
-def _shares(placement: Placement) -> Iterator[list[dict[str, str]]]:
-    """By rank what its environment holds of its share of a GPU; a daemon serves ranks that share one."""
-    if not placement.is_shared:
-        yield [{} for _ in placement.seats]
-        return
-    with private_daemon(os.environ) as daemon:
-        yield [daemon.client(seat.percentage) for seat in placement.seats]
 
 
 def _start(job: Session, shares: Sequence[Mapping[str, str]]) -> launch.Start:

@@ -83,7 +83,8 @@ def _provenance(records: Sequence[Record]) -> str:
         f"- routing {of('routing')}, {of('experts')} experts, top-{of('top_k')}, collect {of('collect')}, "
         f"{of('mode')} of {of('num_exchanges')} exchanges, {of('proof_exchanges')} exchanges proved a cell",
         f"- settings: {of('plan_hash')}; records: {len(records)}",
-        "- command: `python -m harness.device`, then `python -m harness.device.page`",
+        f"- command: `python -m harness.device` of harness {of('harness_digest')}, since replaced by "
+        "the verb `screen`; this page: `python -m harness.device.page records/h200 reports/h200.md`",
     ]
     return "\n".join(["## Provenance", "", *lines])
 

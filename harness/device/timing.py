@@ -78,7 +78,8 @@ def _called(one: Repeatable, exchanges: int) -> Batch:
 
 def _enough(timing: DeviceTiming, batch: Batch, exchanges: int, one: Repeatable) -> int:
     """How many exchanges take the least time of a replay; the same on all ranks."""
-    (sample_ms, *_), _ = _behind_barriers(timing, batch, one)
+    samples, _ = _behind_barriers(timing, batch, one)
+    sample_ms = statistics.median(samples)
     needed = max(exchanges, math.ceil(timing.least_replay_us / (sample_ms * 1e3 / exchanges)))
     by_rank: list[int] = [0] * dist.get_world_size()
     dist.all_gather_object(by_rank, needed)

@@ -7,18 +7,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from afdep.layout import Layout
 from afdep.shapes import ExchangeShape
-from harness import colocation
+from harness import colocation, mps
 from harness.colocation import Placement
 from harness.device import launch
 from harness.errors import MpsError, PlacementError
-from harness.mps import private_daemon
 from harness.process import last_line
 from harness.validation.cases import Trial
 from harness.validation.outcome import Outcome, judged
@@ -102,7 +100,7 @@ def _play(trials: Sequence[Trial], gpus: Gpus) -> list[Outcome]:
     placement = colocation.place(Layout.parse(trials[0].layout), gpus.count)
     heard = _Heard()
     try:
-        with tempfile.TemporaryDirectory(prefix="validation-") as name, _shares(placement) as shares:
+        with tempfile.TemporaryDirectory(prefix="validation-") as name, mps.shares(placement, os.environ) as shares:
             endings = launch.run(_start(Path(name), trials, placement, shares), heard.hear)
     except MpsError as error:
         return [Outcome(trial, "void", f"needs MPS: {error.reason}") for trial in trials]
@@ -113,16 +111,6 @@ def _play(trials: Sequence[Trial], gpus: Gpus) -> list[Outcome]:
         if outcome.status == "failed" and endings:
             break
     return outcomes
-
-
-@contextmanager
-def _shares(placement: Placement) -> Iterator[list[dict[str, str]]]:
-    """By rank what its environment holds of its share of a GPU; a daemon serves ranks that share one."""
-    if not placement.is_shared:
-        yield [{} for _ in placement.seats]
-        return
-    with private_daemon(os.environ) as daemon:
-        yield [daemon.client(seat.percentage) for seat in placement.seats]
 
 
 def _start(

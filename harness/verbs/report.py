@@ -23,7 +23,7 @@ README_STEM = "first-light"
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
-    """Report on one plan."""
+    """Report on one plan, or with `target=all` on every plan of a folder."""
     config = compose("report", texts, around.repository / "conf")
     target = as_choice("target", config["target"], ("page", README, ALL))
     if target == ALL:

@@ -57,7 +57,7 @@ def _kept(name: str | None, repository: Path) -> Path | None:
 
 
 def _progress(total: int, around: Surroundings) -> Callable[[Outcome], None]:
-    """Prints a line for every trial that is not ok, and for every fiftieth."""
+    """Prints a line for every trial that failed, for every fiftieth, and for the last."""
     started, done = around.clock(), 0
 
     def listen(outcome: Outcome) -> None:
