@@ -74,11 +74,6 @@ class Buffer:
         self._received_at = 0
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no exchange is open: what was dispatched is collected, what was received is replied to."""
-        return self.rank not in self._group.open_ranks
-
-    @property
     def pending(self) -> Received | None:
         """What an FFN rank received and has not replied to."""
         return self._received

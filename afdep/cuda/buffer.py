@@ -139,7 +139,7 @@ class DeviceBuffer:
             topk_idx: int32 or int64 [T, K]; -1 is no route.
             topk_weights: fp32 [T, K] or None.
             bucket: the token class every rank passes for this exchange; the capacity by default.
-            num_tokens: T, or int32 [1] on the GPU, read as rows are sent and as replies are collected: zeros past it.
+            num_tokens: how many of the T rows count, or int32 [1] on the GPU: rows past it collect zeros.
 
         Raises:
             OrderError: not an Attention rank, or the last exchange was not collected.

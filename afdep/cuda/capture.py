@@ -4,10 +4,10 @@ import torch
 
 from afdep.device_errors import CaptureError
 
-BUILD_BEFORE = "Build before capture: make the Buffer, and exchange once, ahead of torch.cuda.graph."
+_BUILD_BEFORE = "Build before capture: make the Buffer, and exchange once, ahead of torch.cuda.graph."
 
 
-def require_none(call: str, next_step: str = BUILD_BEFORE) -> None:
+def require_none(call: str, next_step: str = _BUILD_BEFORE) -> None:
     """Refuse a call under capture.
 
     Raises:

@@ -5,10 +5,10 @@ from ctypes import byref, c_int32, c_uint64
 from afdep.cuda.native import CudaLibrary, WaitRecordStruct
 from afdep.device_errors import PeerTimeoutError, WaitTimeoutError
 from afdep.group import reported
+from afdep.layout import MAX_RANKS
 from afdep.native import ErrorRecordStruct
 
 _TIMED_OUT = 6
-_MAX_RANKS = 128
 _UNKNOWN = (-1, -1, -1)
 """Token, lane and id of another rank's assertion: its own exception names them."""
 
@@ -37,6 +37,6 @@ def check(native: CudaLibrary, handle: int, rank: int) -> None:
 
 def _behind(native: CudaLibrary, handle: int) -> list[int]:
     """The ranks that an all-rank barrier of this rank still waits for."""
-    ranks, count = (c_int32 * _MAX_RANKS)(), c_int32()
+    ranks, count = (c_int32 * MAX_RANKS)(), c_int32()
     native.check(native.cuda_behind(handle, ranks, byref(count)))
     return list(ranks[: count.value])

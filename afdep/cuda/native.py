@@ -79,12 +79,6 @@ class CudaLibrary:
         if status != 0:
             raise DeviceError(self.reason())
 
-    def pointer(self, value: int | None) -> int:
-        """A pointer that a call gave; DeviceError when it is null."""
-        if not value:
-            raise DeviceError(self.reason())
-        return value
-
     def reason(self) -> str:
         """Why this thread's last call failed."""
         return bytes(self._library.afdep_cuda_error()).decode()

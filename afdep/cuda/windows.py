@@ -76,7 +76,7 @@ def make(library: CudaLibrary, group: Any, num_bytes: int, wanted: Maker | None 
 
 
 def _log_fall_back(maker: Maker, problem: str) -> None:
-    _LOG.warning("windows: %s memory does not serve here (%s); another maker is tried", maker, problem)
+    _LOG.warning("windows: %s memory does not serve here (%s)", maker, problem)
 
 
 def _own_gpu() -> str:

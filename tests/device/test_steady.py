@@ -8,7 +8,6 @@ from tests.device.steady import FREE_BYTES
 pytestmark = pytest.mark.requires("gpu")
 
 CLAIMS = {
-    "a new process uses the GPUs of killed ranks at once": "exact_exchange",
     "every arm and dtype is exact through the expert transform": "exact_arms",
     "replies are collected into a tensor of the caller": "collected_in_place",
     "host counts belong to their exchange": "host_counts",
@@ -23,6 +22,11 @@ CLAIMS = {
 @pytest.mark.parametrize("scenario", CLAIMS.values(), ids=CLAIMS)
 def test_it_holds_on_both_ranks(steady: Played, scenario: str) -> None:
     assert [steady.error(scenario, rank) for rank in (0, 1)] == ["ok", "ok"]
+
+
+def test_a_new_process_uses_the_gpus_of_killed_ranks_at_once(killed: Played, steady: Played) -> None:
+    assert killed.exits[1] == -9
+    assert [steady.error("exact_exchange", rank) for rank in (0, 1)] == ["ok", "ok"]
 
 
 def test_each_maker_of_windows_serves_with_the_same_results(steady: Played) -> None:

@@ -47,7 +47,7 @@ def test_a_cell_of_ranks_is_the_maximum_over_the_attention_ranks(measured_ranks)
     assert "22.6 (32.6," in measured_ranks.text  # base + 8 / 16 + rank 2 + the middle of three steps
 
 
-def test_processes_run_one_at_a_time_in_both_orders(measured_ranks):
+def test_the_two_processes_of_a_pair_run_in_both_orders(measured_ranks):
     lines = [line for line in measured_ranks.first_lines if line.startswith("[") and "T=8" in line]
     assert [" m2n " in line for line in lines] == [True, False, False, True]
 
