@@ -13,8 +13,8 @@ from harness.trees import exclusive_directory
 from harness.workspace import REPOSITORY
 
 VERBS = (
-    *("screen", "plan", "bundle", "report", "records", "hunt", "validate", "fit", "calibrate", "claims", "status"),
-    "doctor",
+    *("screen", "plan", "bundle", "report", "records", "hunt", "faults", "validate", "fit", "calibrate", "claims"),
+    *("status", "doctor"),
 )
 HELP_WORDS = ("help", "--help", "-h")
 

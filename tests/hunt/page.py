@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.hunt.plant import Plant
-from tests.hunt.plants import ALL
+from harness.faults.plant import Plant
+from harness.faults.plants import ALL
 
 BEGIN, END = "<!-- plants:begin -->", "<!-- plants:end -->"
 PAGE = Path(__file__).parents[2] / "docs" / "hunt.md"

@@ -15,11 +15,11 @@ import afdep
 from afdep.hunt import Finding, run_seed, run_seeds
 from afdep.minimise import minimise
 from afdep.scenario import Hunt
+from harness.faults.plant import Plant, build_with
+from harness.faults.plants import ALL, PLANTS
 from harness.surroundings import Surroundings
 from harness.verbs import hunt as verb
 from tests.hunt.page import BEGIN, END, table
-from tests.hunt.plant import Plant, build_with
-from tests.hunt.plants import ALL, PLANTS
 from tests.sim.rings import long_rows, pair_on_one_rank
 
 ROOT = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ import pytest
 
 from afdep.hunt import run_seeds
 from afdep.scenario import Hunt
-from tests.hunt import race_plants
-from tests.hunt.plant import build_with, planted
-from tests.hunt.plants import PLANTS
-from tests.hunt.races import CLEAN, library, report
+from harness.faults import race_plants
+from harness.faults.plant import build_with, planted
+from harness.faults.plants import PLANTS
+from harness.faults.races import CLEAN, library, report
 
 SEEDS = 4
 ALSO_FOUND = (

@@ -1,6 +1,6 @@
 """Orders that no schedule of the simulator breaks, and a happens-before checker misses all the same."""
 
-from tests.hunt.plant import BARRIER, DIRECTED, Plant
+from harness.faults.plant import BARRIER, DIRECTED, Plant
 
 PLANTS = (
     Plant(

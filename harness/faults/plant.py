@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,14 @@ REDUCE_EPILOGUE = "vendor/elastic/reduce_epilogue.cuh"
 COPY_REPLIES = "vendor/elastic/copy_replies.cuh"
 KERNELS = "afdep/csrc/kernels.hpp"
 BUFFERS = "afdep/csrc/sim_buffers.cpp"
+PRIM = "vendor/elastic/prim.cuh"
+PRIM_MEMORY = "vendor/elastic/prim_cuda_memory.cuh"
+CUDA_ABI = "afdep/csrc/cuda_abi.cu"
 KERNEL_UNITS = ("afdep/csrc/sim_abi.cpp", BUFFERS)
+
+
+Edit = tuple[str, str, str]
+"""A file of the tree, a text that is in it once, and the text that takes its place."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Plant:
     name: str
     kind: str
     arm: str
-    edits: tuple[tuple[str, str, str], ...]
+    edits: tuple[Edit, ...]
     budget: int
     ends_in: str = "MismatchError"
     fiber: Fiber = "warp"
@@ -58,19 +66,34 @@ class Plant:
         return self.name.replace(" ", "-")
 
 
+def copied(folder: Path) -> Path:
+    """A copy of the tree's native sources and its Python package, in a new folder below `folder`."""
+    tree = folder / "tree"
+    for part in ("vendor", "afdep"):
+        shutil.copytree(TREE / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+    return tree
+
+
+def edit(tree: Path, edits: Sequence[Edit]) -> None:
+    """Apply edits to a copy of the tree, in order: each finds what those before it left.
+
+    Raises:
+        AssertionError: a text that is to be replaced is not there exactly once.
+    """
+    for file, shipped, planted_text in edits:
+        text = (tree / file).read_text(encoding="utf-8")
+        assert text.count(shipped) == 1, f"{file}: expected once, received {text.count(shipped)} times: {shipped!r}"
+        (tree / file).write_text(text.replace(shipped, planted_text), encoding="utf-8")
+
+
 def planted(plant: Plant, folder: Path) -> Path:
     """A copy of the tree with the bug in it.
 
     Raises:
         AssertionError: the shipped text is not there exactly once.
     """
-    tree = folder / "tree"
-    for part in ("vendor", "afdep"):
-        shutil.copytree(TREE / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file, shipped, bug in plant.edits:
-        text = (tree / file).read_text(encoding="utf-8")
-        assert text.count(shipped) == 1, f"{plant.name}: expected the shipped text once in {file}"
-        (tree / file).write_text(text.replace(shipped, bug), encoding="utf-8")
+    tree = copied(folder)
+    edit(tree, plant.edits)
     _drop_reductions(tree / KERNELS)
     return tree
 

@@ -1,6 +1,6 @@
 """Protocol bugs planted in a copy of the tree: what the hunt must find."""
 
-from tests.hunt import directed_plants, race_plants, sharing_plants, symmetric_plants
+from harness.faults import directed_plants, race_plants, sharing_plants, symmetric_plants
 
 PLANTS = (*symmetric_plants.PLANTS, *directed_plants.PLANTS, *sharing_plants.PLANTS)
 ALL = (*PLANTS, *race_plants.PLANTS)

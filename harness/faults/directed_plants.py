@@ -1,6 +1,6 @@
 """Bugs planted in what the role-directed protocol runs."""
 
-from tests.hunt.plant import (
+from harness.faults.plant import (
     BUFFERS,
     COLUMNS,
     COMBINE,
@@ -36,8 +36,8 @@ PLANTS = (
         (
             (
                 DIRECTED,
-                "guard(e, phase), senders.last - senders.first,",
-                "guard(e, phase), senders.last - senders.first - (phase == elastic::kDispatch ? 1 : 0),",
+                "senders.last - senders.first,",
+                "senders.last - senders.first - (phase == elastic::kDispatch ? 1 : 0),",
             ),
         ),
         budget=100,

@@ -1,6 +1,6 @@
 """Bugs planted in the kernels of the symmetric protocol."""
 
-from tests.hunt.plant import BARRIER, COMBINE, DISPATCH, SYMMETRIC, Plant
+from harness.faults.plant import BARRIER, COMBINE, DISPATCH, SYMMETRIC, Plant
 
 PLANTS = (
     Plant(
@@ -23,8 +23,8 @@ PLANTS = (
         (
             (
                 SYMMETRIC,
-                "    prim::sync_grid();\n    if (prim::cta() == 0) barrier_all_ranks(e, phase",
-                "    prim::sync_grid();\n    if (prim::cta() == 0 && phase == kCombine) barrier_all_ranks(e, phase",
+                "    prim::sync_grid();\n    if (prim::cta() == 0) barrier_all_ranks(",
+                "    prim::sync_grid();\n    if (prim::cta() == 0 && phase == kCombine) barrier_all_ranks(",
             ),
         ),
         budget=100,

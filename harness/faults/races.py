@@ -8,7 +8,7 @@ from pathlib import Path
 
 from afdep import build
 from afdep.digest import TREE, native_digest
-from tests.hunt.plant import KERNEL_UNITS, compile_units
+from harness.faults.plant import KERNEL_UNITS, compile_units
 
 CLEAN = "clean"
 FLAGS = ("-g", "-DSIMGPU_RACES")

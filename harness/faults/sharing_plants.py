@@ -1,6 +1,6 @@
 """State of a rank that each of its Buffers must have to itself: only exchanges of two in flight together show it."""
 
-from tests.hunt.plant import BUFFERS, Plant
+from harness.faults.plant import BUFFERS, Plant
 
 SHIPPED = "  fill_exchange(r.exchange, shape_, shapes_, rank, take);\n"
 

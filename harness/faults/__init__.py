@@ -1,0 +1,1 @@
+"""Bugs and delays planted in copies of the tree: what the hunt and runs on GPUs must find, and what they must bear."""

@@ -1,0 +1,48 @@
+// What planted kernels say and bear, CUDA target: marks that prove a place ran, and delays that the host sets there. A harness copies
+// this file beside the primitives of a tree that it edits; no shipped kernel includes it.
+#pragma once
+#include <cstdint>
+
+#include "prim_cuda_wait.cuh"
+
+namespace prim {
+
+constexpr int kPlaces = 32;
+constexpr int kGuardPlace = 0;  // the edit that takes a guard away; the others are delays
+
+// Set by the host between runs.
+struct Faults {
+  std::uint32_t untold[kPlaces];   // whether the place has still to say that it ran
+  std::uint32_t late_us[kPlaces];  // how long each thread that comes by is held
+  std::uint32_t* told;             // words of the host, which outlive an error of the device
+};
+static __device__ Faults faults;
+
+namespace detail {
+
+// Once a place, by one of the threads that came by together; later ones see a word of this device and go on.
+PRIM_FN void tell_place(int place) {
+  std::uint32_t untold;
+  asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(untold) : "l"(&faults.untold[place]) : "memory");
+  if (untold == 0) return;
+  asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(&faults.untold[place]), "r"(0u) : "memory");
+  asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(faults.told + place), "r"(1u) : "memory");
+}
+
+}  // namespace detail
+
+// The guard that stood here is gone.
+PRIM_FN void mark() { detail::tell_place(kGuardPlace); }
+
+// Holds the calling thread as long as the host says.
+PRIM_FN void late(int place) {
+  std::uint32_t us;
+  asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(us) : "l"(&faults.late_us[place]) : "memory");
+  if (us == 0) return;
+  detail::tell_place(place);
+  const std::uint64_t started = detail::clock_ns();
+  while (detail::clock_ns() - started < us * std::uint64_t{1000}) {
+  }
+}
+
+}  // namespace prim

@@ -1,0 +1,94 @@
+"""From what came of hunts and trials to their records, the page of these, and the exit status."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from harness.digests import harness_digest
+from harness.faults import page
+from harness.faults.hunting import Hunted
+from harness.faults.judging import FAILED, Outcome
+from harness.records.faults import FaultRecord, read_faults
+from harness.surroundings import FOUND, OK
+from harness.workspace import REPOSITORY
+
+SIMULATED_MACHINE = "h100-nvlink, small"
+"""What `afdep.hunt.small_machine` is called."""
+
+
+def of_gpus(outcomes: Sequence[Outcome], command: str, ended: datetime) -> list[FaultRecord]:
+    """The records of trials on GPUs."""
+    created, digest = ended.isoformat(timespec="seconds"), harness_digest(REPOSITORY)
+    return [_of_trial(one, command, created, digest) for one in outcomes]
+
+
+def _of_trial(one: Outcome, command: str, created: str, digest: str) -> FaultRecord:
+    trial, shape = one.trial, one.trial.shape
+    return FaultRecord(
+        command=command,
+        created=created,
+        harness_digest=digest,
+        backend="cuda",
+        machine=one.machine or "none",
+        ranks_per_gpu=one.ranks_per_gpu,
+        control=trial.control,
+        arm=trial.arm,
+        layout=trial.layout,
+        late=trial.late,
+        late_us=trial.late_us,
+        native_digest=one.digest,
+        hidden=shape.hidden,
+        num_experts=shape.num_experts,
+        top_k=shape.top_k,
+        tokens=shape.tokens,
+        transport_sms=shape.transport_sms,
+        expects=trial.expects,
+        outcome=one.outcome,
+        reason=one.reason,
+        exchanges=one.exchanges,
+        exact=one.exact,
+        seeds=None,
+        marked=one.marked,
+        seconds=one.seconds,
+    )
+
+
+def of_hunts(hunts: Sequence[Hunted], command: str, ended: datetime) -> list[FaultRecord]:
+    """The records of hunts."""
+    created, digest = ended.isoformat(timespec="seconds"), harness_digest(REPOSITORY)
+    return [_of_hunt(one, command, created, digest) for one in hunts]
+
+
+def _of_hunt(one: Hunted, command: str, created: str, digest: str) -> FaultRecord:
+    return FaultRecord(
+        command=command,
+        created=created,
+        harness_digest=digest,
+        backend="sim",
+        machine=SIMULATED_MACHINE,
+        ranks_per_gpu=1,
+        control=one.control,
+        arm=one.arm,
+        layout=None,
+        late=None,
+        late_us=0,
+        native_digest=one.digest,
+        **dict.fromkeys(("hidden", "num_experts", "top_k", "tokens", "transport_sms", "exchanges", "exact", "marked")),
+        expects=one.expects,
+        outcome=one.outcome,
+        reason=one.reason,
+        seeds=one.seeds,
+        seconds=round(one.seconds, 3),
+    )
+
+
+def report(records: Path, target: Path) -> Path:
+    """Write the page of a record file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page.text(target.stem, read_faults(records)), encoding="utf-8")
+    return target
+
+
+def status_of(records: Sequence[FaultRecord]) -> int:
+    """The exit status: 1 where kernels that had to be exact are not."""
+    return FOUND if any(one.outcome == FAILED for one in records) else OK
