@@ -1,22 +1,35 @@
-"""Declared trials on a node without Hydra: `python -P -m harness.validation.offline TRIALS.json FOLDER`.
+"""Declared trials on a node without Hydra: `python -P -m harness.validation.offline TRIALS.json FOLDER [GPUS]`.
 
-`python -m harness validate to=TRIALS.json` writes the file. The record and its page go into the folder.
+`python -m harness validate to=TRIALS.json` writes the file. What comes of each trial goes into the folder as it
+ends, and the record with its page at the end, SIGTERM included. Started again with the same folder, it
+plays what is left.
 """
 
 import dataclasses
 import json
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from harness.decode import decode
+from harness.digests import harness_digest
 from harness.leaving import leave
 from harness.validation import page
 from harness.validation.cases import Trial
-from harness.validation.recording import keep, status_of
+from harness.validation.journal import Heading, Journal
+from harness.validation.outcome import Outcome
+from harness.validation.recording import keep_journal, status_of
 from harness.validation.running import run_all
+from harness.workspace import REPOSITORY
+
+
+class CutShortError(BaseException):
+    """This process was asked to end; no handler of errors takes it for one of a trial."""
 
 
 def write(path: Path, trials: Sequence[Trial]) -> Path:
@@ -26,15 +39,49 @@ def write(path: Path, trials: Sequence[Trial]) -> Path:
     return path
 
 
-def main(path: Path, folder: Path) -> int:
-    """Play the trials of a file; the exit status is that of `validate`."""
-    trials = [decode(Trial, data) for data in json.loads(path.read_text(encoding="utf-8"))]
-    outcomes = run_all(trials, 1, lambda one: print(f"{one.trial.label}: {one.status}", flush=True))
-    command = shlex.join(["python", "-m", "harness.validation.offline", path.name, folder.name])
-    _, records = keep(outcomes, folder, command, datetime.now(UTC))
-    print(page.summary(records), flush=True)
+def main(path: Path, folder: Path, gpus: int | None = None) -> int:
+    """Play the trials of a file, as far as the folder has no outcome of them; the exit status is that of `validate`.
+
+    Args:
+        path: the file.
+        folder: takes what comes of them.
+        gpus: how many GPUs ranks are placed on, by default all there are.
+    """
+    trials = tuple(decode(Trial, data) for data in json.loads(path.read_text(encoding="utf-8")))
+    placed = [] if gpus is None else [str(gpus)]
+    command = shlex.join(["python", "-m", "harness.validation.offline", path.name, folder.name, *placed])
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    book = Journal(folder, Heading(command, now, harness_digest(REPOSITORY), trials))
+    say = _clocked(time.monotonic)
+    try:
+        run_all(book.left, 1, lambda one: _note(one, book, say), say, gpus)
+    except CutShortError:
+        say("cut short")
+    _, records = keep_journal(folder, folder)
+    say(f"{len(records)} trials\n{page.summary(records)}")
     return status_of(records)
 
 
+def _note(outcome: Outcome, book: Journal, say: Callable[[str], None]) -> None:
+    book.add(outcome)
+    times = f"made in {outcome.made_s:.2f} s, played in {outcome.played_s:.2f} s"
+    say(f"{outcome.trial.label}: {outcome.status}, {times}{f'; {outcome.reason}' if outcome.reason else ''}")
+
+
+def _clocked(clock: Callable[[], float]) -> Callable[[str], None]:
+    """Prints lines, each with the time of day and the seconds since now."""
+    began = clock()
+
+    def say(line: str) -> None:
+        print(f"{datetime.now(UTC):%H:%M:%S} {clock() - began:6.1f} s  {line}", flush=True)
+
+    return say
+
+
+def _cut_short(number: int, frame: object) -> NoReturn:
+    raise CutShortError
+
+
 if __name__ == "__main__":
-    leave(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    signal.signal(signal.SIGTERM, _cut_short)
+    leave(main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:4])))

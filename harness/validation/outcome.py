@@ -22,6 +22,7 @@ class Outcome:
         cpu_s: of the process that played it; none is counted on GPUs.
         machine: the GPUs by name, or None.
         ranks_per_gpu: ranks that share one.
+        made_s, played_s: what the slowest rank took to make its Buffer, and to play.
     """
 
     trial: Trial
@@ -36,6 +37,8 @@ class Outcome:
     cpu_s: float = 0.0
     machine: str | None = None
     ranks_per_gpu: int = 1
+    made_s: float = 0.0
+    played_s: float = 0.0
 
 
 def judged(outcome: Outcome, seen: Seen) -> Outcome:

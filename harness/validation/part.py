@@ -7,15 +7,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from afdep import proof
-from afdep.errors import AfdepError, DeviceAssertion, MismatchError
+from afdep.errors import DeviceAssertion, MismatchError
 from afdep.shapes import ExchangeShape
 from harness.validation.cases import Trial
 from harness.validation.comparing import compare_collected, compare_received
 from harness.validation.turns import Turn, turns
 from harness.validation.witness import Seen
 
-PART = "validation part"
-"""What a rank says of a trial: `trial`, its index, and `report`."""
+PART, READY, LOST = "validation part", "validation ready", "validation lost"
+"""What a rank says: of a trial (`trial`, its index, and `report`); once it can play (`seconds` that it took); and where
+it leaves behind a trial because a rank, not always this one, can play no other.
+"""
+
+
+class PeerFailedError(Exception):
+    """Another rank failed, and says why itself."""
 
 
 @dataclass
@@ -25,6 +31,8 @@ class Report:
     Args:
         native_digest, protocol, switches: as its loaded library reports them.
         reason: why it failed, or None.
+        told: whether it failed for another rank's sake, which says why.
+        made_s, played_s: what its Buffer took to be made, and its part to be played.
         exact, free, elements, late, replays, informed, refused, found, counted: as in Seen, of this rank.
     """
 
@@ -32,6 +40,9 @@ class Report:
     protocol: str | None = None
     switches: Mapping[str, int] | None = None
     reason: str | None = None
+    told: bool = False
+    made_s: float = 0.0
+    played_s: float = 0.0
     exact: int = 0
     free: int = 0
     elements: int = 0
@@ -67,14 +78,36 @@ class RankEnd(Protocol):
     def poisoned_result(self) -> bool:
         """Whether nothing that the failed exchange collected can be taken for a result."""
 
+    def meet(self, problem: str | None = None) -> None:
+        """Meet the other ranks, as `harness.validation.meeting` says. Raises PeerFailedError."""
+
 
 def play(trial: Trial, end: RankEnd, report: Report) -> None:
-    """Play a rank's part to its end and fill its report; an error becomes its reason."""
+    """Play a rank's part to its end and fill its report; an error of any kind becomes its reason, and peers are told.
+
+    All ranks leave it in step.
+    """
+    try:
+        _play_and_tell(trial, end, report)
+    except PeerFailedError as told:
+        if report.reason is None:
+            report.reason, report.told = str(told), True
+    report.late, report.replays, report.counted = end.late, end.replays, end.counted
+
+
+def _play_and_tell(trial: Trial, end: RankEnd, report: Report) -> None:
     try:
         _play(trial, end, report)
-    except AfdepError as error:
-        report.reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no message')}"
-    report.late, report.replays, report.counted = end.late, end.replays, end.counted
+    except PeerFailedError:
+        raise
+    except Exception as error:
+        report.reason = in_words(error)
+    end.meet(report.reason)
+
+
+def in_words(error: Exception) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no message')}"
 
 
 def _play(trial: Trial, end: RankEnd, report: Report) -> None:

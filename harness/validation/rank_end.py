@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
 from afdep import checks
 from afdep.cuda import DeviceBuffer, on_host
@@ -15,7 +14,11 @@ from afdep.errors import MismatchError
 from afdep.reference import Sent
 from harness.device.proving import uploaded
 from harness.validation.cases import Trial
+from harness.validation.meeting import Meeting
 from harness.validation.turns import Turn
+
+_TIMEOUT_S, _FIRST_TIMEOUT_S = 5.0, 15.0
+"""Of one wait on the device. Ranks meet before each exchange; ahead of the first, torch may still load kernels."""
 
 _CYCLES_PER_US = 2000
 """No GPU of the kind runs its SMs faster, so a pause of so many cycles is as long as was asked for, or longer."""
@@ -27,12 +30,14 @@ class RankEnd:
     Args:
         trial: what is played.
         arm: of this rank.
-        timeout_s: of one wait on the device.
+        group: of the trial's ranks, None for the default one.
     """
 
-    def __init__(self, trial: Trial, arm: str, timeout_s: float):
+    def __init__(self, trial: Trial, arm: str, group: Any = None):
         self.trial = trial
-        self.buffer = DeviceBuffer(None, **(trial.world_fields() | {"arm": arm}), timeout_s=timeout_s)
+        told = trial.world_fields() | {"arm": arm, "timeout_s": _TIMEOUT_S, "first_timeout_s": _FIRST_TIMEOUT_S}
+        self.buffer = DeviceBuffer(group, **told)
+        self.meet = Meeting(group).meet
         self.rank, self.shape = self.buffer.rank, self.buffer.shape
         self.late = self.replays = self.counted = 0
         self._is_source = self.buffer.role == "attention"
@@ -69,8 +74,9 @@ class RankEnd:
         return not self._is_source or bool(np.isnan(to_float32(to_numpy(self._y))).all())
 
     def close(self) -> None:
-        """Give everything back; collective."""
+        """Give everything back, whatever the Buffer ended with; collective."""
         self._graphs.clear()
+        self._y = self._before = None
         self.buffer.close()
 
     def _arguments(self, turn: Turn) -> Any:
@@ -84,7 +90,7 @@ class RankEnd:
         """Poison what the exchange writes; a peer's first record must not meet poison that is still to come."""
         self.buffer.poison(bucket)
         self.buffer.synchronize()
-        dist.barrier()
+        self.meet()
 
     def _enqueue(self, bucket: int, arguments: Any, num_tokens: Any = None) -> Any:
         case = self.trial.case

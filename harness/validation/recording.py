@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.digests import harness_digest
 from harness.records.validations import ValidationRecord, read_validation, write_validation
 from harness.surroundings import FOUND, NOTHING, OK
-from harness.validation import page
+from harness.validation import journal, page
 from harness.validation.outcome import Outcome
 from harness.workspace import REPOSITORY
 
@@ -63,6 +63,20 @@ def keep(
     """
     created, digest = ended.isoformat(timespec="seconds"), harness_digest(REPOSITORY)
     path = write_validation(folder, [record(one, command, created, digest) for one in outcomes])
+    report(path, path.with_suffix(".md"))
+    return path, read_validation(path)
+
+
+def keep_journal(source: Path, folder: Path) -> tuple[Path, tuple[ValidationRecord, ...]]:
+    """As `keep`, of the trials of a journal: those that were not played are void.
+
+    Args:
+        source: folder of the journal.
+        folder: takes the record file and its page.
+    """
+    heading, outcomes = journal.read(source)
+    told = (heading.command, heading.created, heading.harness_digest)
+    path = write_validation(folder, [record(one, *told) for one in journal.all_outcomes(heading, outcomes)])
     report(path, path.with_suffix(".md"))
     return path, read_validation(path)
 

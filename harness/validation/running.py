@@ -13,18 +13,29 @@ from harness.validation.outcome import Outcome
 from harness.validation.playing import perform
 
 
-def run_all(trials: Sequence[Trial], jobs: int, listen: Callable[[Outcome], None]) -> list[Outcome]:
+def run_all(
+    trials: Sequence[Trial],
+    jobs: int,
+    listen: Callable[[Outcome], None],
+    say: Callable[[str], None] = lambda line: None,
+    gpus: int | None = None,
+) -> list[Outcome]:
     """Play every trial, whatever came of those before.
 
     Args:
         trials: in order; those of the simulator run in processes of a pool, those of GPUs one after another.
         jobs: processes of the pool; one plays them here.
         listen: told after each trial, as it ends.
+        say: takes lines about starts of rank processes.
+        gpus: how many GPUs ranks are placed on, by default all there are.
     """
-    outcomes = []
+    outcomes: list[Outcome] = []
     for backend, group in groupby(trials, key=lambda trial: trial.backend):
         own = list(group)
-        for outcome in _simulated(own, jobs) if backend == "sim" else on_gpus.play_all(own, on_gpus.found()):
+        if backend == "cuda":
+            outcomes += on_gpus.play_all(own, on_gpus.found(gpus), listen, say)
+            continue
+        for outcome in _simulated(own, jobs):
             listen(outcome)
             outcomes.append(outcome)
     order = {trial: index for index, trial in enumerate(trials)}

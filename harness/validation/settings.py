@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +10,16 @@ from afdep import Arm, Layout, controls, routing
 from afdep.dtypes import DISPATCH_DTYPES
 from harness.errors import ConfigError, UsageError, valid_names
 from harness.sections import MAX_SEED, section
+from harness.validation import choosing
 from harness.validation.cases import AMOUNTS, CASE_FIELDS, CORRUPTED, COVER, INVALID, MODES, Case, Shape, Trial
+from harness.validation.choosing import Choice
 from harness.validation.covering import covering
 from harness.validation.witness import WITNESSES
 from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_name, as_word
 
 BACKENDS = ("sim", "cuda")
 EACH, ALL, ANY, NOT_KEPT = "each", "all", "any", "none"
+CHOICES: Mapping[str, Callable[[Sequence[Trial]], Choice]] = {ALL: choosing.each, "pairs": choosing.pairwise}
 COUNTED = ("hidden", "num_experts", "top_k", "transport_sms", "tokens")
 """Fields of a shape that are plain numbers."""
 
@@ -32,12 +35,18 @@ class ValidationSettings:
         jobs: processes at a time.
         keep: name of the kept record, or None.
         to: file that the trials are written to instead of being played, or None.
+        source: folder with the journal of trials that were played elsewhere, or None.
+        gpus: how many GPUs ranks are placed on, or None for all there are.
+        choice: what the trials were chosen from.
     """
 
     trials: tuple[Trial, ...]
     jobs: int
     keep: str | None
     to: str | None
+    source: str | None
+    gpus: int | None
+    choice: Choice
 
 
 def validation_settings(config: Data) -> ValidationSettings:
@@ -46,15 +55,21 @@ def validation_settings(config: Data) -> ValidationSettings:
     Raises:
         ValueReadError, ConfigError, UsageError, LayoutError, ArmError: a value of no use.
     """
-    data = section(config, "validation", ("layouts", "machine", "seed", "cover", "every", "shape", "cases"))
+    data = section(config, "validation", ("layouts", "machine", "seed", "choose", "cover", "every", "shape", "cases"))
     layouts = [str(Layout.parse(text)) for text in as_distinct("validation.layouts", data["layouts"])]
     backends = [as_choice("backends", one, BACKENDS) for one in as_distinct("backends", config["backends"])]
     made = _Making(data, layouts, as_name("validation.machine", data["machine"]))
-    trials = [trial for backend in backends for trial in made.trials(backend)]
-    chosen = _chosen(trials, config["cases"])
-    to = as_word("to", config["to"], "a file or none")
-    jobs = as_count("jobs", config["jobs"], minimum=1)
-    return ValidationSettings(chosen, jobs, _keep(config["keep"]), None if to == NOT_KEPT else to)
+    choose = CHOICES[as_choice("validation.choose", data["choose"], CHOICES)]
+    choice = choose(_named([trial for backend in backends for trial in made.trials(backend)], config["cases"]))
+    return ValidationSettings(
+        trials=choice.trials,
+        jobs=as_count("jobs", config["jobs"], minimum=1),
+        keep=_keep(config["keep"]),
+        to=_path("to", config["to"], "a file or none"),
+        source=_path("source", config["source"], "a folder or none"),
+        gpus=None if config["gpus"] == ALL else as_count("gpus", config["gpus"], minimum=1),
+        choice=choice,
+    )
 
 
 @dataclass(frozen=True)
@@ -157,7 +172,7 @@ def _arm(name: str, control: str | None) -> str:
     return Arm.parse(f"{name}[{switches}]").name
 
 
-def _chosen(trials: Sequence[Trial], words: object) -> tuple[Trial, ...]:
+def _named(trials: Sequence[Trial], words: object) -> tuple[Trial, ...]:
     """The trials of the cases that are asked for: those whose name is, or begins with, one of the words."""
     if words == ANY:
         return tuple(trials)
@@ -167,6 +182,11 @@ def _chosen(trials: Sequence[Trial], words: object) -> tuple[Trial, ...]:
         if not any(one.startswith(name) for one in known):
             raise UsageError(f"cases: expected a case of the matrix, received {name!r}.", valid_names(name, known))
     return tuple(trial for trial in trials if trial.case.name.startswith(tuple(names)))
+
+
+def _path(name: str, value: object, expected: str) -> str | None:
+    word = as_word(name, value, expected)
+    return None if word == NOT_KEPT else word
 
 
 def _keep(value: object) -> str | None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from harness import sections
 from harness.compose import compose
 from harness.errors import UsageError
+from harness.records.validations import ValidationRecord
 from harness.surroundings import OK, Surroundings
 from harness.validation import offline, page
 from harness.validation.outcome import Outcome
-from harness.validation.recording import keep, report, status_of
+from harness.validation.recording import keep, keep_journal, report, status_of
 from harness.validation.running import run_all
 from harness.validation.settings import ValidationSettings, validation_settings
 from harness.workspace import Workspace, displayed
@@ -25,9 +26,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
         return _write(settings, around)
     kept = _kept(settings.keep, around.repository)
     folder = Workspace.under(sections.launcher(config).out, around.repository).out / "validations"
-    command = shlex.join(["python", "-m", "harness", "validate", *texts])
-    outcomes = run_all(settings.trials, settings.jobs, _progress(len(settings.trials), around))
-    path, records = keep(outcomes, folder, command, around.now())
+    path, records = _recorded(settings, folder, shlex.join(["python", "-m", "harness", "validate", *texts]), around)
     written = [path, path.with_suffix(".md")]
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -38,9 +37,22 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     return status_of(records)
 
 
+def _recorded(
+    settings: ValidationSettings, folder: Path, command: str, around: Surroundings
+) -> tuple[Path, tuple[ValidationRecord, ...]]:
+    """Play the trials, or read what was played elsewhere."""
+    if settings.source is not None:
+        return keep_journal((around.repository / settings.source).resolve(), folder)
+    listen = _progress(len(settings.trials), around)
+    outcomes = run_all(settings.trials, settings.jobs, listen, around.print_line, settings.gpus)
+    return keep(outcomes, folder, command, around.now())
+
+
 def _write(settings: ValidationSettings, around: Surroundings) -> int:
     """Write the trials for a node without Hydra, and play none."""
     path = offline.write((around.repository / str(settings.to)).resolve(), settings.trials)
+    for line in settings.choice.lines():
+        around.print_line(line)
     around.print_line(f"written: {displayed(path, around.repository)}, {len(settings.trials)} trials")
     return OK
 

@@ -19,7 +19,7 @@ FEW = ["validation=small", "validation.layouts=[1A1F,2A2F]", "jobs=1"]
 
 @pytest.fixture(autouse=True)
 def no_gpus(monkeypatch):
-    monkeypatch.setattr(on_gpus, "found", lambda: "needs GPUs: none are here")
+    monkeypatch.setattr(on_gpus, "found", lambda count: "needs GPUs: none are here")
 
 
 @pytest.fixture

@@ -56,6 +56,9 @@ class Replayed:
     def poisoned_result(self):
         return self.world.poisoned_results()
 
+    def meet(self, problem=None):
+        pass
+
 
 def reports_of(trial, bend=lambda found: found):
     reports = {}
