@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The measured screens of four ranks on two H200s, which share GPUs under MPS: plans and bundles them for a node that is offline.
+#
+#   bash slurm/h200-colocated.sh          # needs nvcc and no GPU; makes out/h200-colocated (plans) and out/h200-colocated-bundle
+#   ./run                                 # on the node, in the bundle's folder; records go to its out/records
+#   cp -r BUNDLE/out/records out/h200-colocated/   # back here, and then:
+#   bash slurm/h200-colocated.sh keep     # replaces records/h200-colocated and makes reports/h200-colocated.md
+#
+# Roles stand on GPUs of their own, so the fullest GPU has two ranks of 2A2F, and three of 3A1F and 1A3F. Both arms have the same
+# places and 24 transport SMs: the least share has room for 33 a rank. A plan a layout, six processes of pairs in each order: a run
+# that is cut short has whole pairs but for the last; started again it goes on where it ended.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+harness=(.venv/bin/python -m harness)
+out=out/h200-colocated
+
+plan() {
+    "${harness[@]}" plan screen=grid screen.name=h200-colocated "launcher.out=$out" launcher.timeout_s=60 backend=cuda \
+        "arm=[m2n,afdep]" hidden=2048 dtype=bf16 routing=random backend.pairs=2 "$@"
+    sleep 1 # plans run in the order of their times of creation, which are in seconds
+}
+
+if [[ ${1:-plan} == keep ]]; then
+    rm -rf records/h200-colocated
+    for file in "$out"/plans/*.json; do
+        "${harness[@]}" records "launcher.out=$out" keep=h200-colocated "plan=$(basename "$file" .json)" || [[ $? == 3 ]] # 3: none of it was run
+    done
+    "${harness[@]}" report target=all source=records/h200-colocated
+    exit
+fi
+
+rm -rf "$out/plans"
+plan layout=2A2F backend.ranks_per_gpu=2
+plan layout=3A1F backend.ranks_per_gpu=3
+plan layout=1A3F backend.ranks_per_gpu=3 screen.experts=96
+"${harness[@]}" bundle "launcher.out=$out" to=out/h200-colocated-bundle
