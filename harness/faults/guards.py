@@ -31,6 +31,7 @@ class Guard:
         slug: the name of its library.
         mark: (file, text): a mark stands ahead of that text, in the plant's sources.
         late: names of the delays that it is played with, one by one.
+        late_rank: the rank that is late, where that is another than the delay has.
         layout: that it is played on.
         shape: changes of the shape of its exchanges.
         which: a condition in front of the mark, where the place is run for other things too.
@@ -42,6 +43,7 @@ class Guard:
     slug: str
     mark: tuple[str, str]
     late: tuple[str, ...] = ()
+    late_rank: str | None = None
     layout: str = "1A1F"
     shape: tuple[tuple[str, int], ...] = ()
     which: str = ""
@@ -68,7 +70,7 @@ _SENDING = (DISPATCH, "  write_scales(e, token, record);\n")
 _REPLYING = (COMBINE, "  prim::elect([&] {\n    const int region")
 _COLUMN = (COLUMNS, "  prim::elect([&] {\n    const std::int64_t reply")
 _SIGNALLED = (BARRIER, "  prim::sync_cta();\n")
-_ARRIVED = (DIRECTED, "      [&](int i) { return prim::Wait{name, senders.first + i, expected}; });\n")
+_ARRIVED = (DIRECTED, "  const char* name = phase ==")
 _RELEASING = (DIRECTED, "  const RankRange receivers = phase == elastic::kDispatch ? ffn_ranks(e)")
 _TAKEN = (NOTIFY, "  return decode(count);\n")
 
@@ -82,7 +84,7 @@ _ALL_WARPS = (("tokens", 6144), ("top_k", 2), ("hidden", 1024), ("exchanges", 3)
 """More than an epilogue has warps on all SMs of the GPU."""
 
 SYMMETRIC_GUARDS = (
-    Guard("a slot is reused before the bulk store has read it", "send-slot", _SENDING, ("rows",), shape=_MANY),
+    Guard("a slot is reused before the bulk store has read it", "send-slot", _SENDING, shape=_MANY),
     Guard(
         "the exit barrier is skipped",
         "exit-barrier",
@@ -120,7 +122,7 @@ DIRECTED_GUARDS = (
         (COPY_EPILOGUE, "  const int first = e.rank * e.experts_per_rank;\n"),
         shape=_ALL_WARPS,
     ),
-    Guard("one sender's arrival is not awaited", "one-arrival", _ARRIVED, ("rows", "rank"), layout="2A2F"),
+    Guard("one sender's arrival is not awaited", "one-arrival", _ARRIVED, ("rows",), "last", layout="2A2F"),
     Guard(
         "the arrival is released when the sources were read, not when the stores landed",
         "landed",
@@ -153,9 +155,9 @@ DIRECTED_GUARDS = (
         "counts among ranks of one role have one copy only",
         "count-copy",
         (DIRECTED, "    return 0;\n"),
-        ("taking of counts", "rank"),
+        ("taking of counts",),
+        "first",
         layout="2A2F",
-        restarts=True,
     ),
     Guard("a receiver expects one arrival too many", "too-many", _ARRIVED),
     Guard(
@@ -165,7 +167,7 @@ DIRECTED_GUARDS = (
         ("sender CTA",),
     ),
     Guard("the round of arrivals stays where it is", "round", _ARRIVED, ("rows",)),
-    Guard("a count that was taken is not cleared", "count-clear", _TAKEN, ("counts",), restarts=True),
+    Guard("a count that was taken is not cleared", "count-clear", _TAKEN, restarts=True),
     Guard("a count of zero looks like no count", "zero-count", _TAKEN, shape=_FEW),
     Guard(
         "a sum is published before every CTA has added to it",
@@ -178,7 +180,7 @@ DIRECTED_GUARDS = (
         "prefix sums start before every warp has taken its counts",
         "prefix-order",
         (NOTIFY, "  if (prim::warp() == 0)\n    prefix_sum("),
-        ("counts", "taking of counts"),
+        ("taking of counts",),
         restarts=True,
     ),
     Guard(

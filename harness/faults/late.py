@@ -28,7 +28,7 @@ class Late:
         before: (file, text): the delay stands ahead of each.
         which: what the delay is for, as a condition in front of it; empty where it is for all that come by.
         arms: whose kernels have the place.
-        rank: which rank is late: every one, or the last alone.
+        rank: which rank is late: every one, or the first or the last alone.
     """
 
     name: str
@@ -73,7 +73,7 @@ LATES = (
             (COMBINE, "  prim::elect([&] {\n    const int region"),
             (COLUMNS, "  prim::elect([&] {\n    const std::int64_t reply"),
         ),
-        _LAST_CTA,
+        "if (prim::cta() == prim::num_ctas() - 1 && prim::warp() != 0) ",
     ),
     Late(
         "collecting CTA",

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def play_all(
         if isinstance(gpus, str) or left < _LEAST_S:
             yield Outcome(waiting.pop(0), VOID, gpus if isinstance(gpus, str) else "the time of all starts was over")
             continue
-        together = [one for one in waiting if one.layout == waiting[0].layout]
+        together = list(takewhile(lambda one: one.layout == waiting[0].layout, waiting))
         outcomes = _play(replace(job, trials=tuple(together), limit_s=left), libraries, gpus, say, start)
         yield from outcomes
         del waiting[: len(outcomes)]

@@ -29,7 +29,8 @@ BUFFERS = "afdep/csrc/sim_buffers.cpp"
 PRIM = "vendor/elastic/prim.cuh"
 PRIM_MEMORY = "vendor/elastic/prim_cuda_memory.cuh"
 CUDA_ABI = "afdep/csrc/cuda_abi.cu"
-KERNEL_UNITS = ("afdep/csrc/sim_abi.cpp", BUFFERS)
+SIM_ABI = "afdep/csrc/sim_abi.cpp"
+KERNEL_UNITS = (SIM_ABI, BUFFERS)
 
 
 Edit = tuple[str, str, str]

@@ -17,8 +17,8 @@ from harness.faults.payload import Payloads, world_fields
 from harness.faults.trees import SHIPPED
 from harness.faults.trials import NUM_PLACES, Trial
 
-_HELD_CYCLES = 16_000_000
-"""The device holds a round until the host has enqueued all of it: 8 ms at 2 GHz."""
+_HELD_CYCLES = 1_000_000
+"""The device holds a round until the host has enqueued all of it: so long for each exchange, half a ms at 2 GHz."""
 
 _POLL_S = 0.0005
 
@@ -54,7 +54,7 @@ class RankEnd:
         self._is_source = self.buffer.role == "attention"
         self._drawn = payloads.of(trial, self.buffer.shape, rank - layout.ffn_ranks if self._is_source else None)
         self._faults = None if trial.library == SHIPPED else _Faults(library)
-        is_late = trial.late_rank == "every" or rank == layout.num_ranks - 1
+        is_late = rank == {"first": 0, "last": layout.num_ranks - 1}.get(trial.late_rank, rank)
         if self._faults is not None:
             self._faults.set({trial.place: trial.late_us} if trial.place is not None and is_late else {})
         self._results = self._memory()
@@ -73,7 +73,7 @@ class RankEnd:
         self.buffer.poison(self._trial.shape.tokens)
         self._wait()
         self._meet()  # no peer's first record meets poison that is still to come
-        torch.cuda._sleep(_HELD_CYCLES)
+        torch.cuda._sleep(_HELD_CYCLES * self._trial.shape.exchanges)
         if self._is_source:
             self._send()
             self._wait()

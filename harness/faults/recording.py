@@ -7,9 +7,9 @@ from pathlib import Path
 from harness.digests import harness_digest
 from harness.faults import page
 from harness.faults.hunting import Hunted
-from harness.faults.judging import FAILED, Outcome
+from harness.faults.judging import FAILED, VOID, Outcome
 from harness.records.faults import FaultRecord, read_faults
-from harness.surroundings import FOUND, OK
+from harness.surroundings import FOUND, NOTHING, OK
 from harness.workspace import REPOSITORY
 
 SIMULATED_MACHINE = "h100-nvlink, small"
@@ -90,5 +90,6 @@ def report(records: Path, target: Path) -> Path:
 
 
 def status_of(records: Sequence[FaultRecord]) -> int:
-    """The exit status: 1 where kernels that had to be exact are not."""
-    return FOUND if any(one.outcome == FAILED for one in records) else OK
+    """The exit status: 1 where kernels that had to be exact are not, 3 where all is void."""
+    outcomes = {one.outcome for one in records}
+    return FOUND if FAILED in outcomes else NOTHING if outcomes <= {VOID} else OK

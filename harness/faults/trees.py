@@ -11,10 +11,13 @@ from afdep import build
 from afdep.digest import native_digest
 from harness.faults.guards import GUARDS, Guard
 from harness.faults.late import LATES
-from harness.faults.plant import CUDA_ABI, KERNELS, PRIM, Edit, copied, edit
+from harness.faults.plant import CUDA_ABI, KERNELS, PRIM, SIM_ABI, Edit, copied, edit
 
 NATIVE = Path(__file__).parent / "native"
-HEADER, ABI = "faults.cuh", "faults_abi.cu"
+HEADER = "faults.cuh"
+ABIS = {CUDA_ABI: "faults_abi.cu", SIM_ABI: "faults_sim.cpp"}
+"""What is appended to the C ABI of each target."""
+
 SHIPPED, LATE = "shipped", "late"
 """The library as it is shipped, and the one with every delay and no guard less."""
 
@@ -39,12 +42,12 @@ def edits_of(guard: Guard | None) -> tuple[Edit, ...]:
         guard: the one that goes, or None.
     """
     lates = [one for late in LATES for one in late.edits]
-    header: Edit = (PRIM, '#include "prim_cuda_rows.cuh"\n', f'#include "{HEADER}"\n#include "prim_cuda_rows.cuh"\n')
+    header: Edit = (PRIM, "#endif\n", f'#endif\n#include "{HEADER}"\n')
     return (header, *(guard.edits if guard is not None else ()), *lates)
 
 
 def tree(guard: Guard | None, folder: Path) -> Path:
-    """A copy of the tree that is planted for GPUs.
+    """A copy of the tree that is planted for GPUs; the simulator builds from it too.
 
     Raises:
         AssertionError: a text that an edit replaces is not there exactly once.
@@ -52,8 +55,9 @@ def tree(guard: Guard | None, folder: Path) -> Path:
     made = copied(folder)
     edit(made, edits_of(guard))
     shutil.copy(NATIVE / HEADER, made / Path(PRIM).parent / HEADER)
-    with (made / CUDA_ABI).open("a", encoding="utf-8") as stream:
-        stream.write((NATIVE / ABI).read_text(encoding="utf-8"))
+    for abi, more in ABIS.items():
+        with (made / abi).open("a", encoding="utf-8") as stream:
+            stream.write((NATIVE / more).read_text(encoding="utf-8"))
     _drop_instances(made / KERNELS)
     return made
 

@@ -41,7 +41,7 @@ class Trial:
         arm, layout: canonical names.
         late: what is late, or None.
         place: the number of that place, or None.
-        late_rank: every rank, or the last alone.
+        late_rank: every rank, or the first or the last alone.
         late_us: how long each thread is held there.
         marked: numbers of the places that must have run for the trial to count.
         expects: exact, or caught.
@@ -89,9 +89,14 @@ class Making:
     seed: int
 
     def trials(self) -> list[Trial]:
-        """Every trial, layout by layout: those that must be exact, then guards, those last that may end a process."""
+        """Every trial: those that must be exact, then guards; behind all layouts those that may end a process.
+
+        Layouts are in reverse order at first and in order at the end, so that one start may play on across the two.
+        """
         made = [*self._ends(), *(one for guard in GUARDS for one in self._without(guard))]
-        return sorted(made, key=lambda one: (one.layout, one.expects != EXACT, one.restarts))
+        layouts = sorted({one.layout for one in made})
+        turn = {(layout, late): index if late else -index for index, layout in enumerate(layouts) for late in (0, 1)}
+        return sorted(made, key=lambda one: (one.restarts, turn[one.layout, int(one.restarts)], one.expects != EXACT))
 
     def _ends(self) -> Iterator[Trial]:
         for layout in self.layouts:
@@ -124,7 +129,7 @@ class Making:
             layout=layout,
             late=None if late is None else late.name,
             place=None if late is None else late.place,
-            late_rank="every" if late is None else late.rank,
+            late_rank="every" if late is None else (guard.late_rank if guard else None) or late.rank,
             late_us=0 if late is None else self.late_us,
             marked=tuple(places),
             expects=EXACT if guard is None else CAUGHT,

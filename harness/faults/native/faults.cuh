@@ -1,14 +1,19 @@
-// What planted kernels say and bear, CUDA target: marks that prove a place ran, and delays that the host sets there. A harness copies
-// this file beside the primitives of a tree that it edits; no shipped kernel includes it.
+// What planted kernels say and bear: marks that prove a place ran, and delays that the host sets there. A harness copies this file
+// beside the primitives of a tree that it edits; no shipped kernel includes it.
 #pragma once
 #include <cstdint>
-
-#include "prim_cuda_wait.cuh"
 
 namespace prim {
 
 constexpr int kPlaces = 32;
 constexpr int kGuardPlace = 0;  // the edit that takes a guard away; the others are delays
+
+}  // namespace prim
+
+#ifdef __CUDACC__
+#include "prim_cuda_wait.cuh"
+
+namespace prim {
 
 // Set by the host between runs.
 struct Faults {
@@ -46,3 +51,27 @@ PRIM_FN void late(int place) {
 }
 
 }  // namespace prim
+
+#else
+
+namespace prim {
+
+// Set by the host between runs, for all simulated ranks.
+struct Faults {
+  std::uint32_t late_us[kPlaces];
+  std::uint32_t told[kPlaces];
+  std::int32_t rank;  // which one is late; -1: every one
+};
+inline Faults faults{};
+
+inline void mark() { faults.told[kGuardPlace] = 1; }
+
+// Moves the clock of the calling warp on.
+inline void late(int place) {
+  if (faults.late_us[place] == 0 || (faults.rank >= 0 && faults.rank != engine->rank())) return;
+  faults.told[place] = 1;
+  charge(faults.late_us[place] * 1e3);
+}
+
+}  // namespace prim
+#endif
