@@ -1,0 +1,83 @@
+"""Every run on a node: `python -P -m harness.sanitizer.offline SLOTS FOLDER [AT_A_TIME]`, as `./sanitize` does.
+
+The record goes to FOLDER/sanitizer.parquet, the logs of each run beside it.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.digests import harness_digest
+from harness.leaving import leave
+from harness.records.sanitizings import SanitizerRecord, write_sanitizing
+from harness.sanitizer import page, runs
+from harness.sanitizer.runs import Ended, Run
+from harness.workspace import REPOSITORY
+
+_LIMIT_S = 90.0
+NAME = "sanitizer"
+Play = Callable[[Run, Path, Path], Sequence[Ended]]
+
+
+def main(slots: Path, folder: Path, at_a_time: int, limit_s: float = _LIMIT_S, module: str = runs.RANK) -> int:
+    """Play every run; 0 where each tool was silent on the sound tree and found its plant.
+
+    Args:
+        slots: folder of the trees by name.
+        folder: takes the record and the logs.
+        at_a_time: runs that share the GPUs, by time slices.
+        limit_s: of a run.
+        module: what each rank runs.
+    """
+    tool = runs.executable(os.environ)
+    began = time.monotonic()
+
+    def play(number: int, run: Run) -> Sequence[Ended]:
+        own = folder / f"{number}-{run.tool}-{run.arm}-{run.tree}"
+        own.mkdir(parents=True)
+        ended = runs.play(run, tool, slots, own, limit_s, module)
+        told = "; ".join(f"rank {rank} exit {one.exit_code}, errors {one.errors}" for rank, one in enumerate(ended))
+        print(f"{time.monotonic() - began:6.1f} s  {run.tool} {run.arm} {run.tree}: {told}", flush=True)
+        return ended
+
+    planned = runs.planned()
+    with ThreadPoolExecutor(at_a_time) as pool:
+        ended = list(pool.map(play, range(len(planned)), planned))
+    heading = (datetime.now(UTC).isoformat(timespec="seconds"), harness_digest(REPOSITORY), runs.version(tool))
+    records = [one for run, ranks in zip(planned, ended, strict=True) for one in _records(run, ranks, *heading)]
+    write_sanitizing(folder, NAME, records)
+    print(page.summary(records), flush=True)
+    return int(bool(page.faults(records)))
+
+
+def _records(run: Run, ended: Sequence[Ended], created: str, harness: str, version: str) -> list[SanitizerRecord]:
+    kernel = None if run.plant is None else run.plant.kernel
+    return [
+        SanitizerRecord(
+            created=created,
+            harness_digest=harness,
+            version=version,
+            tool=run.tool,
+            tree=run.tree,
+            plant=None if run.plant is None else run.plant.what,
+            arm=run.arm,
+            native_digest=runs.digest_of(ended),
+            rank=rank,
+            expects=kernel or page.SILENCE,
+            exchanges=sum(int(str(event["exchanges"])) for event in one.said if "exchanges" in event),
+            errors=one.errors,
+            in_kernel=kernel is not None and kernel in one.log,
+            exit_code=one.exit_code,
+            seconds=one.seconds,
+            said=one.first_lines,
+        )
+        for rank, one in enumerate(ended)
+    ]
+
+
+if __name__ == "__main__":
+    leave(main(Path(sys.argv[1]), Path(sys.argv[2]), int((sys.argv[3:4] or ["6"])[0])))

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Exchanges of 1A1F under compute-sanitizer on two H200s: makes the trees and their built libraries here, for an offline node.
+#
+#   bash slurm/h200-sanitize.sh           # needs nvcc and no GPU; makes out/h200-sanitize
+#   ./sanitize [AT_A_TIME]                # on the node, in that folder: memcheck and racecheck on both arms, and on a planted fault each
+#   bash slurm/h200-sanitize.sh keep FILE # back here, with the record that it left there: out/sanitizer/sanitizer.parquet, or below $OUT
+#
+# The last one replaces records/sanitizer/h200.parquet and makes reports/sanitizer.md. Runs share the GPUs by time slices, six at a time
+# unless told otherwise; each is ended after 90 s.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [[ ${1:-make} == keep ]]; then
+    mkdir -p records/sanitizer
+    cp "$2" records/sanitizer/h200.parquet
+    .venv/bin/python -m harness.sanitizer.page records/sanitizer/h200.parquet reports/sanitizer.md
+    exit
+fi
+
+folder=out/h200-sanitize
+rm -rf "$folder"
+.venv/bin/python - "$folder" <<'PYTHON'
+import shutil
+import sys
+from pathlib import Path
+
+from afdep import build
+from harness import bundle
+from harness.sanitizer.plants import PLANTS, SOUND
+
+for name, plant in [(SOUND, None), *((one.name, one) for one in PLANTS)]:
+    slot = Path(sys.argv[1]) / "slots" / name
+    for package in ("afdep", "harness", "vendor"):
+        shutil.copytree(package, slot / package, ignore=shutil.ignore_patterns("__pycache__"))
+    if plant is not None:
+        plant.put(slot)
+    library, carried = build.build_cuda(slot), build.carried(slot)
+    bundle.check_self_contained(library)
+    carried.parent.mkdir(parents=True)
+    shutil.copyfile(library, carried)
+PYTHON
+cat > "$folder/sanitize" <<'SH'
+#!/bin/sh
+# ./sanitize [AT_A_TIME]: every run, so many at once. The record goes to out/, or to $OUT, the logs beside it.
+cd "$(dirname "$0")" || exit 4
+PYTHONPATH="$PWD/slots/sound" exec "${PYTHON:-python3}" -P -m harness.sanitizer.offline slots "${OUT:-out}/sanitizer" "$@"
+SH
+chmod +x "$folder/sanitize"
+echo "written: $folder; on the node: ./sanitize"
