@@ -1,14 +1,14 @@
 """Cells simulated with a changed machine, several processes at a time; what they give does not depend on how many."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from afdep import Layout, Machine, World
 from harness import loads
@@ -60,14 +60,24 @@ class Runner(Protocol):
     def __call__(self, tasks: Sequence[Task]) -> Iterator[Samples]: ...
 
 
+T = TypeVar("T")
+
+
 @contextmanager
 def runner(jobs: int) -> Iterator[Runner]:
     """A runner of that many processes, kept for all its calls; one runs the tasks here."""
+    with mapping(jobs, simulate) as run:
+        yield lambda tasks: run(tasks)
+
+
+@contextmanager
+def mapping(jobs: int, work: Callable[[T], Samples]) -> Iterator[Callable[[Sequence[T]], Iterator[Samples]]]:
+    """As `runner`, for tasks of any kind; `work` is a function of a module."""
     if jobs == 1:
-        yield lambda tasks: map(simulate, tasks)
+        yield lambda tasks: map(work, tasks)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=leave_with_the_parent) as pool:
-        yield lambda tasks: pool.map(simulate, tasks)
+        yield lambda tasks: pool.map(work, tasks)
 
 
 def simulate(task: Task) -> Samples:

@@ -33,6 +33,18 @@ class Figures:
         """These rows alone."""
         return Figures(self.us[list(rows)], self.change_pct[list(rows)])
 
+    def residuals_pct(self, own_us: Array) -> Array:
+        """What a fit to these figures makes small."""
+        return residuals_pct(own_us, self)
+
+    def jacobian_pct(self, own_us: Array, slopes: Array) -> Array:
+        """How `residuals_pct` moves with log of each constant."""
+        return jacobian_pct(own_us, slopes)
+
+    def rms_pct(self, own_us: Array) -> float:
+        """The rms error of the round trips."""
+        return rms_pct(own_us, self.us)
+
 
 def published_figures(screen: ScreenConfig, table: PublishedTable) -> Figures:
     """The published figures of every cell of a screen."""

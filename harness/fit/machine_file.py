@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from afdep import Machine
 from afdep.machine import Constant
+from harness.errors import ConfigError
 from harness.fit.settings import FitSettings
 from harness.records.fits import Fit
 from harness.tables import row_label
@@ -26,6 +28,33 @@ def write(settings: FitSettings, fit: Fit) -> Path:
     head = f"# {settings.bench.machine.name}, its {len(found)} fitted constants as `{fit.run.command}` found them."
     with path.open("x", encoding="utf-8") as stream:
         stream.write("\n".join([head, *map(line, table)]) + "\n")
+    Machine.load(path.stem, path.parent)
+    return path
+
+
+def write_over(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
+    """Write a machine file with some constants in place of the base's, its other lines unchanged, and read it back.
+
+    Args:
+        base: a machine file with a line for each constant.
+        path: of the new file.
+        changed: constants of the base.
+
+    Raises:
+        ConfigError: a constant that has no line of its own in the base.
+        FileExistsError: a file is there.
+    """
+    lines = base.read_text(encoding="utf-8").splitlines()
+    for one in changed:
+        places = [index for index, text in enumerate(lines) if text.startswith(f"{one.name}: {{")]
+        if len(places) != 1:
+            raise ConfigError(
+                f"{base.name}: expected one line {one.name}: {{...}}, received {len(places)}.",
+                "Write each constant on a line of its own.",
+            )
+        lines[places[0]] = line(one)
+    with path.open("x", encoding="utf-8") as stream:
+        stream.write("\n".join(lines) + "\n")
     Machine.load(path.stem, path.parent)
     return path
 

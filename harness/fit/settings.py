@@ -78,19 +78,21 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
     machine = Machine.load(screen.backend.machine, repository / "conf" / "machine")
     fit = config["fit"]
     told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
-    told |= {name: _number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
     if told["reach"] <= 1:
         raise UsageError(f"fit.reach: expected a factor above 1, received {told['reach']:g}.", "Write 1.5 or the like.")
     return FitSettings(
         screen=screen,
         table=_table(screen, repository),
         bench=_bench(screen, machine),
-        free=tuple(_free(machine, name, bounds) for name, bounds in _constants(fit["constants"], machine).items()),
+        free=tuple(
+            with_bounds(machine, name, bounds) for name, bounds in _constants(fit["constants"], machine).items()
+        ),
         fitted_rows=_rows(fit["rows"], screen.rows),
-        step_down=tuple(_known("fit.step_down", one, machine) for one in fit["step_down"]),
+        step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
         jobs=as_count("jobs", config["jobs"], minimum=1),
-        keep=_name(config["keep"]),
-        write=_write(as_word("write", config["write"], "a path or none"), repository),
+        keep=name_or_none(config["keep"]),
+        write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
         **told,
     )
 
@@ -142,21 +144,32 @@ def _bench(screen: ScreenConfig, machine: Machine) -> Bench:
 def _constants(value: object, machine: Machine) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not value:
         raise ConfigError("fit.constants: expected constants with bounds, received none.", "Give at least one.")
-    return {_known("fit.constants", name, machine): bounds for name, bounds in value.items()}
+    return {known_constant("fit.constants", name, machine): bounds for name, bounds in value.items()}
 
 
-def _known(key: str, name: object, machine: Machine) -> str:
+def known_constant(key: str, name: object, machine: Machine) -> str:
+    """The name of a constant, if the machine has it.
+
+    Raises:
+        UsageError: it has none of that name.
+    """
     names = list(machine.constants())
     if name not in names:
         raise UsageError(f"{key}: expected a constant of {machine.name}, received {name!r}.", valid_names(name, names))
     return str(name)
 
 
-def _free(machine: Machine, name: str, bounds: object) -> Free:
+def with_bounds(machine: Machine, name: str, bounds: object) -> Free:
+    """A constant that is fitted from its value in the machine file.
+
+    Raises:
+        ConfigError: bounds that are not two, or not around that value and above 0.
+        UsageError: a bound that is no number.
+    """
     value = machine.constants()[name]
     if not isinstance(bounds, Mapping) or set(bounds) != {"lower", "upper"}:
         raise ConfigError(f"fit.constants.{name}: expected lower and upper, received {bounds!r}.", "Give both.")
-    lower, upper = (_number(f"fit.constants.{name}.{side}", bounds[side]) for side in ("lower", "upper"))
+    lower, upper = (number(f"fit.constants.{name}.{side}", bounds[side]) for side in ("lower", "upper"))
     if not 0 < lower < value < upper:
         raise ConfigError(
             f"fit.constants.{name}: expected bounds around {value:g}, received {lower:g} and {upper:g}.",
@@ -165,7 +178,12 @@ def _free(machine: Machine, name: str, bounds: object) -> Free:
     return Free(name, lower, upper)
 
 
-def _number(name: str, value: object) -> float:
+def number(name: str, value: object) -> float:
+    """A number of at least 0.
+
+    Raises:
+        UsageError: anything else.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise UsageError(f"{name}: expected a number of at least 0, received {value!r}.", "Write a plain number.")
     return float(value)
@@ -184,12 +202,22 @@ def _rows(value: object, rows: Sequence[Row]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _name(value: object) -> str | None:
+def name_or_none(value: object) -> str | None:
+    """The value of `keep`: a name, or None.
+
+    Raises:
+        ValueReadError: no name.
+    """
     name = as_name("keep", value)
     return None if name == NONE else name
 
 
-def _write(word: str, repository: Path) -> Path | None:
+def new_machine_file(word: str, repository: Path) -> Path | None:
+    """The value of `write`: the path of a file that is not there yet, or None.
+
+    Raises:
+        UsageError: a file is there, or it is not named as a machine file.
+    """
     path = repository / word
     if word == NONE:
         return None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -41,7 +42,21 @@ Listener = Callable[[str, int, int], None]
 """Told the name of a constant whose cells are done, how many cells are done, and of how many."""
 
 
-def step_of(settings: FitSettings, name: str, value: float) -> Step:
+class Stepping(Protocol):
+    """How far constants are stepped; see conf/fit."""
+
+    @property
+    def step(self) -> float:
+        """Share of the value."""
+        ...
+
+    @property
+    def step_down(self) -> Sequence[str]:
+        """Constants that are stepped down."""
+        ...
+
+
+def step_of(settings: Stepping, name: str, value: float) -> Step:
     """The step of a constant that has this value."""
     if value == 0:
         return Step(name, UNIT_STEP, UNIT_STEP)

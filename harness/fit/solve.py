@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import least_squares, lsq_linear
 
-from harness.fit.figures import Array, Figures, jacobian_pct, residuals_pct, rms_pct
+from harness.fit.figures import Array
 from harness.fit.settings import Free
 from harness.records.fits import FitStep
 
@@ -29,6 +30,22 @@ class Pull:
         return self.pct / float(np.log(2.0))
 
 
+class Target(Protocol):
+    """Figures that a fit comes near to."""
+
+    def residuals_pct(self, own_us: Array) -> Array:
+        """How far round trips are from these figures, one number a figure."""
+        ...
+
+    def jacobian_pct(self, own_us: Array, slopes: Array) -> Array:
+        """How `residuals_pct` moves with log of each constant, [figure, constant]."""
+        ...
+
+    def rms_pct(self, own_us: Array) -> float:
+        """The rms error of the round trips."""
+        ...
+
+
 @dataclass
 class Problem:
     """A fit while it runs.
@@ -36,16 +53,16 @@ class Problem:
     Args:
         free: the constants.
         pull: what holds them.
-        target: figures of the fitted rows; no other row is known here.
-        evaluate: round trips [row, tokens, arm] of the fitted rows at these values.
-        slopes: d log(us) / d log(constant) of the free constants there, [constant, row, tokens, arm].
+        target: figures of the fitted cells; no other cell is known here.
+        evaluate: round trips of the fitted cells at these values, in the shape of the target's.
+        slopes: d log(us) / d log(constant) of the free constants there, [constant, ...].
         listen: told of each point that was tried.
         steps: the points tried so far.
     """
 
     free: Sequence[Free]
     pull: Pull
-    target: Figures
+    target: Target
     evaluate: Callable[[Mapping[str, float]], Array]
     slopes: Callable[[Mapping[str, float]], Array]
     listen: Callable[[FitStep], None] = lambda step: None
@@ -59,8 +76,8 @@ class Problem:
     def residuals(self, logs: Array) -> Array:
         """What the fit makes small, at a point: the figures' residuals, then the pulls."""
         self._last_us = self.evaluate(self.values(logs))
-        found = np.concatenate([residuals_pct(self._last_us, self.target), self.pull.weight * logs])
-        rms = rms_pct(self._last_us, self.target.us)
+        found = np.concatenate([self.target.residuals_pct(self._last_us), self.pull.weight * logs])
+        rms = self.target.rms_pct(self._last_us)
         values = tuple(self.values(logs).values())
         step = FitStep(evaluation=len(self.steps) + 1, rms_pct=rms, cost=float(found @ found), values=values)
         self.steps.append(step)
@@ -68,7 +85,7 @@ class Problem:
         return found
 
     def jacobian(self, logs: Array) -> Array:
-        figures = jacobian_pct(self._last_us, self.slopes(self.values(logs)))
+        figures = self.target.jacobian_pct(self._last_us, self.slopes(self.values(logs)))
         return np.concatenate([figures, self.pull.weight * np.eye(len(self.free))])
 
 

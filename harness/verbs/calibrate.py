@@ -32,7 +32,8 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     kept = read_calibration(write_calibration(folder, Calibration(measurement, constants)))
     written = [folder, _report(kept, folder, settings, around.repository)]
     if settings.write is not None:
-        written.append(machine_file.write(settings.write, settings.machine, kept, folder.name))
+        base = around.repository / "conf" / "machine" / f"{settings.machine.name}.yaml"
+        written.append(machine_file.write(settings.write, settings.machine, base, kept, folder.name))
     around.print_line(page.summary(kept))
     around.print_line("written: " + ", ".join(displayed(path, around.repository) for path in written))
     return OK

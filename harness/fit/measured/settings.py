@@ -1,0 +1,196 @@
+"""What a fit to measured round trips runs with: frozen, validated once at the edge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from afdep import Machine
+from afdep.build import build
+from harness import pages, sections
+from harness.calibrate.judging import RULE_OF
+from harness.calibrate.machine_file import MEASURED_HERE
+from harness.config import Row
+from harness.errors import ConfigError, UsageError
+from harness.fit.measured.replays import Simulator, world
+from harness.fit.measured.targets import Place, Series, Targets, targets
+from harness.fit.settings import NONE, Free, known_constant, name_or_none, new_machine_file, number, with_bounds
+from harness.words import as_count, as_distinct, as_word
+from harness.workspace import Workspace, displayed
+
+ROW_KEYS = ("layout", "hidden", "dtype", "routing", "transport_sms")
+COUNTS = ("evaluations", "num_exchanges", "slope_exchanges", "worst")
+NUMBERS = ("pull_pct", "step", "collinear", "identified_pct", "goal_pct")
+FOREIGN = ("screen", "exchange", "backend", "layout", "hidden", "dtype", "routing", "tokens", "arm")
+"""Keys of the other target: here the plans of the measured records say all of it."""
+
+
+@dataclass(frozen=True)
+class MeasuredSettings:
+    """A validated fit.
+
+    Args:
+        simulator: the machine of the file, and the library that simulates.
+        targets: what was measured.
+        source: the folder it came from, as displayed.
+        arms: the fitted one, and the one that is held out.
+        fitted: places of the cells that constants are fitted on, all of the fitted arm.
+        free: the constants that are fitted.
+        partly_measured, left_out: reasons by constant, see conf/fit.
+        step_down: constants that are stepped down.
+        evaluations, num_exchanges, slope_exchanges, worst: see conf/fit.
+        pull_pct, step, collinear, identified_pct, goal_pct: see conf/fit.
+        jobs: processes at a time.
+        keep: name of the kept record, or None.
+        write: path of the machine file to be written, or None.
+    """
+
+    simulator: Simulator
+    targets: Targets
+    source: str
+    arms: tuple[str, str]
+    fitted: tuple[Place, ...]
+    free: tuple[Free, ...]
+    partly_measured: Mapping[str, str]
+    left_out: Mapping[str, str]
+    step_down: tuple[str, ...]
+    evaluations: int
+    num_exchanges: int
+    slope_exchanges: int
+    worst: int
+    pull_pct: float
+    step: float
+    collinear: float
+    identified_pct: float
+    goal_pct: float
+    jobs: int
+    keep: str | None
+    write: Path | None
+
+    @property
+    def machine(self) -> Machine:
+        return self.simulator.machine
+
+
+def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repository: Path) -> MeasuredSettings:
+    """Read a composed configuration, what was measured, and build the library that simulates.
+
+    Args:
+        config: plain data, as `compose` returns it.
+        texts: the words after the verb, as typed.
+        repository: where the folders of records and machines are.
+
+    Raises:
+        ConfigError, ValueReadError, UsageError, ReportError, WorkspaceError, DigestError: a value of no use, or
+            nothing measured that it could be fitted to.
+        MachineError, BuildError: no such machine, or one whose constants are not those of the cost model.
+    """
+    _refuse_foreign(texts)
+    fit = config["fit"]
+    machine = Machine.load(as_word("fit.machine", fit["machine"], "a machine"), repository / "conf" / "machine")
+    arms = _arm(fit, "fitted_arm"), _arm(fit, "held_out_arm")
+    source, found = _measured(config, arms, repository)
+    partly, left_out = (_reasons(fit, key, machine) for key in ("partly_measured", "left_out"))
+    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
+    told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    return MeasuredSettings(
+        simulator=_simulator(machine, next(iter(found.cells))),
+        targets=found,
+        source=source,
+        arms=arms,
+        fitted=_fitted(fit["rows"], found, arms[0]),
+        free=_free(fit["constants"], machine, partly, left_out),
+        partly_measured=partly,
+        left_out=left_out,
+        step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
+        jobs=as_count("jobs", config["jobs"], minimum=1),
+        keep=name_or_none(config["keep"]),
+        write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
+        **told,
+    )
+
+
+def _refuse_foreign(texts: Sequence[str]) -> None:
+    for text in texts:
+        key = text.partition("=")[0]
+        if key.partition(".")[0] in FOREIGN:
+            raise UsageError(
+                f"{key}: expected no such key beside fit=measured, received one.",
+                "The plans of the measured records say what is simulated; fit.rows says what is fitted on.",
+            )
+
+
+def _arm(fit: Mapping[str, Any], key: str) -> str:
+    return as_word(f"fit.{key}", fit[key], "an arm as m2n or afdep")
+
+
+def _measured(config: Mapping[str, Any], arms: tuple[str, str], repository: Path) -> tuple[str, Targets]:
+    """The folder as it is displayed, and what was measured there."""
+    word = as_word("source", config["source"], "a folder of kept screens")
+    if word == NONE:
+        raise UsageError("source: expected a folder of measured screens, received none.", "Write source=records/h200.")
+    workspace = Workspace.under(word, repository)
+    return displayed(workspace.out, repository), targets(pages.parts_of(workspace), arms, config["digest"])
+
+
+def _simulator(machine: Machine, place: Place) -> Simulator:
+    """The simulator, after one world was made on it: that refuses constants that are not those of the cost model."""
+    library = build()
+    unnamed = Simulator(machine, library, "")
+    return Simulator(machine, library, str(world(unnamed, place, {}).identity["digest"]))
+
+
+def _fitted(value: object, found: Targets, arm: str) -> tuple[Place, ...]:
+    """The measured cells of the fitted arm in the rows that are named; each row must have one."""
+    wanted = [sections.section({"row": one}, "row", ROW_KEYS) for one in as_distinct("fit.rows", value)]
+    own = [place for place in found.cells if place.arm == arm]
+    for row in wanted:
+        if not any(_is(place.series, row) for place in own):
+            known = "; ".join(dict.fromkeys(place.series.label for place in own))
+            raise ConfigError(
+                f"fit.rows: expected rows with measured cells of {arm}, received {dict(row)}.", f"Measured: {known}."
+            )
+    return tuple(place for place in own if any(_is(place.series, row) for row in wanted))
+
+
+def _is(series: Series, wanted: Mapping[str, Any]) -> bool:
+    row: Row = series.row
+    known = {**{key: getattr(row, key) for key in ROW_KEYS[:-1]}, "transport_sms": series.exchange.transport_sms}
+    return known == dict(wanted)
+
+
+def _reasons(fit: Mapping[str, Any], key: str, machine: Machine) -> dict[str, str]:
+    return {known_constant(f"fit.{key}", name, machine): str(reason) for name, reason in fit[key].items()}
+
+
+def _free(value: object, machine: Machine, partly: Mapping[str, str], left_out: Mapping[str, str]) -> tuple[Free, ...]:
+    """The listed constants that no micro-benchmark gave this machine, or gave in part alone."""
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigError("fit.constants: expected constants with bounds, received none.", "Give at least one.")
+    listed = {known_constant("fit.constants", name, machine): bounds for name, bounds in value.items()}
+    _check_accounted(machine, listed, left_out)
+    stray = sorted(set(partly) - set(listed))
+    if stray:
+        raise ConfigError(
+            f"fit.partly_measured: expected constants of fit.constants, received {stray[0]}.", "Give it bounds there."
+        )
+    given = {one.name for one in machine.table if one.source.startswith(MEASURED_HERE)} - set(partly)
+    free = tuple(with_bounds(machine, name, bounds) for name, bounds in listed.items() if name not in given)
+    if not free:
+        raise ConfigError(
+            f"fit.constants: expected one that no micro-benchmark gives, received {', '.join(listed)}.",
+            f"{machine.name} has all of them from a calibration: list others.",
+        )
+    return free
+
+
+def _check_accounted(machine: Machine, listed: Mapping[str, Any], left_out: Mapping[str, str]) -> None:
+    """Whatever no rule of the calibration gives is either fitted or left out for a reason, and nothing is both."""
+    both = sorted(set(listed) & set(left_out))
+    neither = [name for name in machine.constants() if name not in RULE_OF and name not in {*listed, *left_out}]
+    for name in (*both, *neither):
+        verb = "both" if name in both else "neither"
+        raise ConfigError(
+            f"fit: expected {name} in one of constants and left_out, received it in {verb}.",
+            "No constant without a micro-benchmark goes unsaid: give it bounds, or a reason.",
+        )
