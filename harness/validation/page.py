@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, product
 
 from harness.records.validations import ValidationRecord
 from harness.tables import ABSENT, COLUMN_OF_BACKEND, markdown
@@ -62,11 +63,37 @@ def _backend(records: Sequence[ValidationRecord]) -> list[str]:
     if cover:
         parts += [_cover_lead(cover), _cover(cover, notes)]
     if others:
-        parts += [_SPECIAL, _special(others, notes)]
+        parts += [_special_lead(others), _special(others, notes)]
     return [*parts, *([notes.text()] if notes.reasons else [])]
 
 
-_SPECIAL = "Each case at every combination of its arms, dtypes and modes:"
+def _special_lead(records: Sequence[ValidationRecord]) -> str:
+    """Whether each case has all its combinations on each layout, or how many pairs of values it has over all."""
+    layouts = {one.layout for one in records}
+    points = {name: {_point(one) for one in records if one.case == name} for name in {one.case for one in records}}
+    if len({(one.case, one.layout, *_point(one)) for one in records}) == len(layouts) * sum(map(len, points.values())):
+        return "Each case at every combination of its arms, dtypes and modes:"
+    reached, possible = (sum(map(_num_pairs, sets)) for sets in (points.values(), map(_all_of, points.values())))
+    return (
+        "Each case on each layout, at combinations of arm, dtype and mode that differ from layout to layout. Of the "
+        f"pairs of values that a case could have, {reached:,} of {possible:,} stand together on some layout:"
+    )
+
+
+_Point = tuple[str, str, str]
+
+
+def _point(one: ValidationRecord) -> _Point:
+    return (one.arm, one.dtype, one.mode)
+
+
+def _all_of(points: Iterable[_Point]) -> set[_Point]:
+    """Every combination of the values that stand in these."""
+    return {(arm, dtype, mode) for arm, dtype, mode in product(*map(set, zip(*points, strict=True)))}
+
+
+def _num_pairs(points: Iterable[_Point]) -> int:
+    return len({pair for point in points for pair in combinations(enumerate(point), 2)})
 
 
 def _cover_lead(records: Sequence[ValidationRecord]) -> str:
@@ -122,17 +149,15 @@ def _reason(one: ValidationRecord) -> str:
 
 def _cases(records: Sequence[ValidationRecord]) -> str:
     """What each case shows, what its trials end in, and how often what it claims has happened."""
-    rows = []
+    rows, backends = [], dict.fromkeys(_backends(records))
     for name in dict.fromkeys(one.case for one in records):
         own = [one for one in records if one.case == name and one.status == "ok"]
         first = next(one for one in records if one.case == name)
-        elements = f"{sum(one.elements for one in own):,}"
-        rows.append([name, first.shows, first.expects, first.witness, _span([one.witnessed for one in own]), elements])
-    return markdown(
-        ["case", "what it shows", "ends", "witness", "witnessed in a trial", "elements compared"],
-        rows,
-        frozenset((4, 5)),
-    )
+        elements = [f"{sum(one.elements for one in own if one.backend == backend):,}" for backend in backends]
+        rows.append([name, first.shows, first.expects, first.witness, _span([one.witnessed for one in own]), *elements])
+    compared = [f"elements compared, {COLUMN_OF_BACKEND[backend]}" for backend in backends]
+    header = ["case", "what it shows", "ends", "witness", "witnessed in a trial", *compared]
+    return markdown(header, rows, frozenset(range(4, len(header))))
 
 
 def _span(counts: Sequence[int]) -> str:
@@ -147,11 +172,23 @@ def _provenance(records: Sequence[ValidationRecord]) -> list[str]:
     lines = [
         f"- command: `{first.command}`; {first.created}",
         f"- native digest {', '.join(digests) or ABSENT}; harness {first.harness_digest}",
-        f"- machine of the simulator: {', '.join(sorted({one.machine for one in records if one.backend == 'sim'}))}",
-        f"- {cpu:.1f} minutes of CPU time; seed {first.seed}",
+        *_machines(records),
+        f"- {f'{cpu:.1f} minutes of CPU time; ' if cpu else ''}seed {first.seed}",
         *(f"- {_count(records, backend)}" for backend in dict.fromkeys(_backends(records))),
     ]
     return ["\n".join(lines)]
+
+
+def _machines(records: Sequence[ValidationRecord]) -> list[str]:
+    """The simulator's, and the GPUs with how many ranks of each layout shared one."""
+    simulated = sorted({one.machine for one in records if one.backend == "sim"})
+    lines = [f"- machine of the simulator: {', '.join(simulated)}"] if simulated else []
+    played = [one for one in records if one.backend == "cuda" and one.native_digest]
+    if not played:
+        return lines
+    shared = dict.fromkeys(f"{one.layout} {one.ranks_per_gpu}" for one in played)
+    gpus = ", ".join(sorted({one.machine for one in played}))
+    return [*lines, f"- ran on {gpus}; ranks on the fullest GPU: {', '.join(shared)}"]
 
 
 def _backends(records: Sequence[ValidationRecord]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from afdep import proof
+from afdep.arms import Arm
 from afdep.errors import DeviceAssertion, MismatchError
 from afdep.shapes import ExchangeShape
 from harness.validation.cases import Trial
@@ -205,6 +206,7 @@ def seen_by(trial: Trial, shape: ExchangeShape, reports: Mapping[int, Report]) -
         late=max(report.late for report in all_reports),
         replays=min(report.replays for report in all_reports),
         switches=_switches(reports),
+        alone=_alone(trial, shape, reports),
         informed=sum(report.informed for report in all_reports),
         refused=sum(report.refused for report in all_reports),
         found=sum(report.found for report in all_reports),
@@ -216,3 +218,12 @@ def _switches(reports: Mapping[int, Report]) -> dict[str, int]:
     """What every rank has loaded."""
     loaded = [dict(report.switches or {}) for report in reports.values()]
     return loaded[0] if all(one == loaded[0] for one in loaded) else {}
+
+
+def _alone(trial: Trial, shape: ExchangeShape, reports: Mapping[int, Report]) -> int:
+    """FFN ranks that have loaded what was asked for, where no rank of Attention has any of it."""
+    asked = dict(Arm.parse(trial.arm).switches)
+    by_role: dict[str, list[dict[str, int]]] = {"ffn": [], "attention": []}
+    for rank, report in reports.items():
+        by_role[shape.layout.role(rank)].append(dict(report.switches or {}))
+    return 0 if any(by_role["attention"]) else sum(one == asked for one in by_role["ffn"])

@@ -83,7 +83,7 @@ class _Making:
     def trials(self, backend: str) -> Iterator[Trial]:
         seed = as_count("validation.seed", self.data["seed"], minimum=0) % MAX_SEED
         shows = "exchanges are exact whatever the shape"
-        cover = Case(COVER, shows, "exchanges", sources=("full",))
+        cover = Case(COVER, shows, "full exchanges", sources=("full",))
         for point in self._covering():
             yield self._trial(backend, cover, point, self._shape(point), seed)
         for name, told in self.data["cases"].items():
@@ -159,9 +159,9 @@ def _field(name: str, value: object) -> Any:
 
 
 def _with_control(case: Case, control: str, name: str) -> Case:
-    """The case of one control; one that ranks may have alone is to pass, and its exchanges are what counts."""
+    """The case of one control; one that ranks may have alone is to pass, and that they have it is what counts."""
     named = replace(case, name=name, control=control)
-    return replace(named, witness="exchanges") if case.one_role and named.expects == "exact" else named
+    return replace(named, witness="role switches") if case.one_role and named.expects == "exact" else named
 
 
 def _arm(name: str, control: str | None) -> str:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from afdep.arms import Arm
+from afdep.reference import Sent
 from afdep.shapes import ExchangeShape
 from harness.validation.cases import Trial
 from harness.validation.turns import Turn
@@ -28,6 +29,7 @@ class Seen:
         late: exchanges in which the pause that was asked for shows between what ran before and behind it.
         replays: graphs replayed.
         switches: controls that the loaded library reports.
+        alone: ranks of FFN that report the control of their role, where no rank of Attention does.
         informed: ranks that were told of a failure.
         refused: ranks that refused to be made.
         found: wrong bits that the comparison found.
@@ -42,15 +44,17 @@ class Seen:
     late: int = 0
     replays: int = 0
     switches: dict[str, int] = field(default_factory=dict)
+    alone: int = 0
     informed: int = 0
     refused: int = 0
     found: int = 0
     counted: int = 0
 
 
-def exchanges(seen: Seen) -> int:
-    """Exact exchanges."""
-    return seen.exact
+def full_exchanges(seen: Seen) -> int:
+    """Exchanges, if all were exact, in which each source filled the bucket and routed each token."""
+    whole = [turn for turn in seen.turns if all(_is_full(one, turn.bucket) for one in turn.sent)]
+    return len(whole) if seen.exact >= len(seen.turns) else 0
 
 
 def empty_sources(seen: Seen) -> int:
@@ -117,6 +121,11 @@ def loaded_switches(seen: Seen) -> int:
     return len(asked) if dict(seen.switches) == asked else 0
 
 
+def role_switches(seen: Seen) -> int:
+    """Ranks that have the control of their role alone, if these are all FFN ranks."""
+    return seen.alone if seen.alone == seen.shape.layout.ffn_ranks else 0
+
+
 def refused_ranks(seen: Seen) -> int:
     """Ranks that refused to be made unlike their peers, if these are all."""
     return seen.refused if seen.refused == seen.shape.layout.num_ranks else 0
@@ -130,12 +139,16 @@ def found_bits(seen: Seen) -> int:
 WITNESSES: dict[str, Callable[[Seen], int]] = {
     one.__name__.replace("_", " "): one
     for one in (
-        *(exchanges, empty_sources, idle_exchanges, skipped_sources, skewed_exchanges, small_spread_sources),
+        *(full_exchanges, empty_sources, idle_exchanges, skipped_sources, skewed_exchanges, small_spread_sources),
         *(late_exchanges, changed_replays, bucket_changes, reused_counts, informed_ranks, loaded_switches),
-        *(refused_ranks, found_bits),
+        *(role_switches, refused_ranks, found_bits),
     )
 }
 """By the words a case names them with."""
+
+
+def _is_full(sent: Sent, bucket: int) -> bool:
+    return len(sent.x) == bucket and bool((sent.topk_idx >= 0).any(axis=1).all())
 
 
 def _routed(turn: Turn) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

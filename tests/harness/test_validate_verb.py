@@ -77,6 +77,16 @@ def test_written_trials_are_played_as_they_were_declared_without_the_verb(around
     assert [(one.case, one.status) for one in read_validation(path)] == [("delayed-source", "ok")] * 16
 
 
+def test_what_was_played_elsewhere_is_kept_with_its_page(around):
+    played = around.repository / "played"
+    validate.run([*FEW, "cases=[delayed-source]", "backends=[sim]", "to=trials.json"], around)
+    offline.main(around.repository / "trials.json", played)
+    assert validate.run([*FEW, "source=played", "keep=elsewhere"], around) == 0
+    kept = read_validation(around.repository / "records" / "validation" / "elsewhere.parquet")
+    assert [(one.case, one.status) for one in kept] == [("delayed-source", "ok")] * 16
+    assert kept[0].command == "python -m harness.validation.offline trials.json played"
+
+
 def test_a_cell_with_several_endings_tells_all_of_them(around):
     validate.run([*FEW, "cases=[skewed-routes]", "backends=[sim]", "keep=one"], around)
     first, *others = read_validation(around.repository / "records" / "validation" / "one.parquet")

@@ -61,6 +61,8 @@ def test_every_element_is_counted():
 
 
 WITHOUT = {
+    COVER: {"sources": ("one",)},
+    "full-capacity": {"sources": ("full", "skipped")},
     "empty-sources": {"sources": ("full",)},
     "inactive-source": {"sources": ("full",)},
     "skipped-sources": {"sources": ("full",)},
@@ -205,9 +207,9 @@ def test_a_setting_of_no_use_is_refused(text, words):
     ("told", "words"),
     [
         ({"shows": "x"}, "received only shows"),
-        ({"shows": "x", "witness": "exchanges", "colour": "red"}, "unknown key colour"),
-        ({"shows": "x", "witness": "exchanges", "sources": ["most"]}, "Valid: full, one, none, skipped, idle"),
-        ({"shows": "x", "witness": "exchanges", "invalid": "odd"}, "Valid: beyond, below, wide, duplicate"),
+        ({"shows": "x", "witness": "found bits", "colour": "red"}, "unknown key colour"),
+        ({"shows": "x", "witness": "found bits", "sources": ["most"]}, "Valid: full, one, none, skipped, idle"),
+        ({"shows": "x", "witness": "found bits", "invalid": "odd"}, "Valid: beyond, below, wide, duplicate"),
     ],
 )
 def test_a_case_that_is_not_one_is_refused(told, words):

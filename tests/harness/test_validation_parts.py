@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from afdep.arms import Arm
 from afdep.errors import DeviceAssertion
 from harness.compose import compose
 from harness.decode import decode
@@ -170,6 +171,16 @@ def test_a_control_of_one_role_must_be_refused_by_every_rank():
     assert outcome_of(trial, refusing, {}).status == "ok"
     assert outcome_of(trial, dict.fromkeys(range(4), Report()), {}).status == "failed"
     assert outcome_of(trial, refusing | {0: Report()}, {}).status == "failed"
+
+
+def test_a_control_that_one_role_may_have_alone_is_witnessed_on_that_role_alone():
+    trial = trial_of("one-role UNION_REDUCE_PREFIX")
+    own = dict(Arm.parse(trial.arm).switches)
+    ffn, attention = Report(switches=own), Report(switches={})
+    reports = {0: ffn, 1: ffn, 2: attention, 3: attention}
+    assert outcome_of(trial, reports, {}).witnessed == 2
+    for other in (reports | {1: attention}, reports | {3: ffn}):
+        assert outcome_of(trial, other, {}).reason == "witness: expected role switches, counted none"
 
 
 def test_without_gpus_every_trial_is_void_and_says_what_it_needs():
