@@ -15,7 +15,7 @@ harness=(.venv/bin/python -m harness)
 out=out/h200-colocated
 
 plan() {
-    "${harness[@]}" plan screen=grid screen.name=h200-colocated "launcher.out=$out" launcher.timeout_s=60 backend=cuda \
+    "${harness[@]}" plan screen=grid screen.name=h200-colocated "launcher.out=$out" backend=cuda \
         "arm=[m2n,afdep]" hidden=2048 dtype=bf16 routing=random backend.pairs=2 "$@"
     sleep 1 # plans run in the order of their times of creation, which are in seconds
 }
@@ -33,4 +33,4 @@ rm -rf "$out/plans"
 plan layout=2A2F backend.ranks_per_gpu=2
 plan layout=3A1F backend.ranks_per_gpu=3
 plan layout=1A3F backend.ranks_per_gpu=3 screen.experts=96
-"${harness[@]}" bundle "launcher.out=$out" to=out/h200-colocated-bundle
+"${harness[@]}" bundle "launcher.out=$out" launcher.timeout_s=60 to=out/h200-colocated-bundle

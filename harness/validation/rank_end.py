@@ -17,7 +17,7 @@ from harness.validation.cases import Trial
 from harness.validation.meeting import Meeting
 from harness.validation.turns import Turn
 
-_TIMEOUT_S, _FIRST_TIMEOUT_S = 5.0, 15.0
+_TIMEOUT_S, _FIRST_TIMEOUT_S = 3.0, 10.0
 """Of one wait on the device. Ranks meet before each exchange; ahead of the first, torch may still load kernels."""
 
 _CYCLES_PER_US = 2000
