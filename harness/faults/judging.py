@@ -81,11 +81,11 @@ def judge(trial: Trial, digest: str, reports: Mapping[int, Report], endings: Map
 
 
 def _ended(trial: Trial, reports: Mapping[int, Report], endings: Mapping[int, str]) -> tuple[str | None, str | None]:
-    """What the ranks ended in together, and the words of the one that says it; None where nobody can tell."""
+    """What the ranks ended in together, and the words of those that say it; None where nobody can tell."""
     for kind in _WEIGHT:
-        for rank, report in sorted(reports.items()):
-            if report.ended == kind:
-                return kind, f"rank {rank}: {report.reason}"
+        said = [f"rank {rank}: {report.reason}" for rank, report in sorted(reports.items()) if report.ended == kind]
+        if said:
+            return kind, "; ".join(said)
     silent = [rank for rank in range(Layout.parse(trial.layout).num_ranks) if rank not in reports]
     gone = [f"rank {rank}: {endings.get(rank, 'said nothing of this trial')}" for rank in silent]
     gone += [f"rank {rank}: {report.reason}" for rank, report in reports.items() if report.ended == LEFT]
