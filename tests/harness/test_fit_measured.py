@@ -96,6 +96,19 @@ def test_a_cell_that_is_void_failed_or_missing_is_left_out_and_listed(tmp_path):
     assert "- void: 1A1F, 2,048, random, 24 SMs, afdep, pair 1, T = 1, plan p" in measured.text("x", study)
 
 
+def test_missing_cells_of_one_process_stand_together(tmp_path):
+    gone = (1, 8, 512)
+    lay(
+        tmp_path,
+        device_plan(tokens=TOKENS),
+        power_device(),
+        lambda at, _: "missing" if at.cell.tokens in gone else "ok",
+    )
+    text = measured.text("x", fitted(read(tmp_path, SMALL))[0])
+    assert text.count("- missing: ") == 2 * 2
+    assert "m2n, pair 2, T = 1, 8, 512, plan p" in text
+
+
 def test_a_cell_counts_with_the_pairs_that_it_has(tmp_path):
     lay(tmp_path, device_plan(), power_device(), lambda at, pair: "void" if pair else "ok")
     study, _ = fitted(read(tmp_path, SMALL))

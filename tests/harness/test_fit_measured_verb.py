@@ -24,7 +24,8 @@ from tests.harness.probe_output import measured as readings
 
 TRUTH = {"l2_bytes": 26e6, "grid_sync_ns": 1150.0, "latency_spread": 0.4}
 ROWS = "fit.rows=[{layout:1A1F,hidden:2048,dtype:bf16,routing:random,transport_sms:24}]"
-SMALL = ["fit=measured", "source=records/h200", ROWS, f"fit.machine={MACHINE}", "fit.num_exchanges=4", "jobs=2"]
+SMALL = ["fit=measured", "source=records/h200", ROWS, f"fit.machine={MACHINE}", "fit.num_exchanges=4",
+         "fit.slope_exchanges=1", "jobs=2"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -70,18 +70,17 @@ def _lead(study: Study) -> str:
     return (
         f"{len(study.free)} constants are fitted on {len(cells)} measured round trips of {fitted}: {rows}. No cell of "
         f"{held_out} is fitted on: {held_out} is held out. *Simulated* is the machine file as it is; *refitted* is "
-        "simulated too, with the constants that this fit found from there; *measured* is what the device took. "
-        "Simulated cells run the measured kernels' sources at the same layout, SMs, dtype and routes."
-        + _other_sources(study)
+        "simulated too, with the constants that this fit found from there; *measured* is what the device took, at the "
+        f"same layout, SMs, dtype and routes. {_sources(study)}"
     )
 
 
-def _other_sources(study: Study) -> str:
+def _sources(study: Study) -> str:
     run = study.fit.run
     if run.measured_digest == run.native_digest:
-        return ""
+        return "Both ran the same native sources."
     return (
-        f" **The sources are not the same**: measured was {run.measured_digest}, simulated is {run.native_digest}; a "
+        f"**The sources are not the same**: measured was {run.measured_digest}, simulated is {run.native_digest}; a "
         "difference may be one of the kernels."
     )
 
@@ -173,7 +172,15 @@ def _constants_lead(study: Study) -> str:
 
 
 def _absences(study: Study) -> str:
-    lines = [f"- {one.status}: {one.what}, plan {one.plan_hash}: {one.reason}" for one in study.fit.absences]
+    """Cells of one process and reason stand together."""
+    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    for one in study.fit.absences:
+        counts = grouped.setdefault((one.status, one.what, one.plan_hash, one.reason), [])
+        counts += [] if one.tokens is None else [f"{one.tokens:,}"]
+    lines = []
+    for (status, what, plan_hash, reason), counts in grouped.items():
+        tokens = f", T = {', '.join(counts)}" if counts else ""
+        lines.append(f"- {status}: {what}{tokens}, plan {plan_hash}: {reason}")
     return "\n".join(lines) or "None."
 
 

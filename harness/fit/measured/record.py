@@ -63,10 +63,18 @@ class MeasuredPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredAbsence:
-    """What does not count: a cell of a process that is void, failed or missing, or a file that is damaged."""
+    """What does not count: a cell of a process that is void, failed or missing, or a file that is damaged.
+
+    Args:
+        plan_hash: of its plan.
+        what: row, arm and pair, or the name of the file.
+        tokens: of the cell; null for a file.
+        status, reason: as the record has them.
+    """
 
     plan_hash: str
     what: str
+    tokens: int | None
     status: str
     reason: str
 

@@ -179,17 +179,20 @@ class _Gathering:
         for gone in part.found.absences:
             if gone.arm in arms:
                 label = f"{row_label(gone.row)}, {part.plan.exchange.transport_sms} SMs"
-                what = f"{label}, {gone.arm}, pair {gone.pair + 1}, T = {gone.tokens:,}"
-                self._absent(part, what, gone.status, gone.reason)
+                what = f"{label}, {gone.arm}, pair {gone.pair + 1}"
+                self._absent(part, what, gone.tokens, (gone.status, gone.reason))
         for damaged in part.reading.quarantined:
-            self._absent(part, damaged.name, "quarantined", damaged.reason)
+            self._absent(part, damaged.name, None, ("quarantined", damaged.reason))
         for one in part.reading.records:
             if one.observed and one.status == "ok":
                 facts = json.loads(one.observed)
                 self.devices[f"{facts['gpus']} x {facts['device']}"] = None
 
-    def _absent(self, part: Part, what: str, status: str, reason: str) -> None:
-        self.absences.append(MeasuredAbsence(plan_hash=part.file.plan_hash, what=what, status=status, reason=reason))
+    def _absent(self, part: Part, what: str, tokens: int | None, ending: tuple[str, str]) -> None:
+        status, reason = ending
+        plan_hash = part.file.plan_hash
+        gone = MeasuredAbsence(plan_hash=plan_hash, what=what, tokens=tokens, status=status, reason=reason)
+        self.absences.append(gone)
 
     def targets(self) -> Targets:
         """All of it, in order of series, tokens and arm."""
