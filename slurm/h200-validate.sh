@@ -6,9 +6,10 @@
 #   ./validate two-gpus 120                         # four layouts on two GPUs
 #   bash slurm/h200-validate.sh keep one-gpu FOLDER # back here, with the folder that it left there: out/one-gpu, or $OUT/one-gpu
 #
-# What comes of a trial is written as it ends, so a run that is cut short keeps what it has; started again with its folder, it
-# plays what is left. `keep` replaces records/validation/h200-NAME.parquet and reports/validation/h200-NAME.md; trials that were
-# not played stand there as void.
+#   bash slurm/h200-validate.sh again one-gpu FOLDER # or so, where that was cut short: ./validate then plays what is left
+#
+# What comes of a trial is written as it ends, so a run that is cut short keeps what it has. `keep` replaces
+# records/validation/h200-NAME.parquet and reports/validation/h200-NAME.md; trials that were not played stand there as void.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 harness=(.venv/bin/python -m harness)
@@ -20,6 +21,12 @@ if [[ ${1:-make} == keep ]]; then
 fi
 
 folder=out/h200-validate
+if [[ ${1:-make} == again ]]; then
+    mkdir -p "$folder/earlier/$2"
+    cp "$3/outcomes.jsonl" "$folder/earlier/$2/"
+    exit
+fi
+
 rm -rf "$folder"
 mkdir -p "$folder/slots/slot0"
 cp -r afdep harness vendor "$folder/slots/slot0/"
@@ -46,8 +53,10 @@ cat > "$folder/validate" <<'SH'
 # ./validate one-gpu|two-gpus SECONDS: play these trials, ended after so long. What comes of them goes to out/, or to $OUT.
 cd "$(dirname "$0")" || exit 4
 case "$1" in one-gpu) gpus=1 ;; two-gpus) gpus=2 ;; *) exit 4 ;; esac
+out="${OUT:-out}/$1"
+if [ -e "earlier/$1" ] && [ ! -e "$out" ]; then mkdir -p "$out" && cp "earlier/$1/outcomes.jsonl" "$out/"; fi
 PYTHONPATH="$PWD/slots/slot0" exec timeout -k 15 "$2" \
-    "${PYTHON:-python3}" -P -m harness.validation.offline "$1.json" "${OUT:-out}/$1" "$gpus"
+    "${PYTHON:-python3}" -P -m harness.validation.offline "$1.json" "$out" "$gpus"
 SH
 chmod +x "$folder/validate"
 echo "written: $folder; on the node: ./validate one-gpu 150 and ./validate two-gpus 120"
