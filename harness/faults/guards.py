@@ -84,7 +84,7 @@ _ALL_WARPS = (("tokens", 6144), ("top_k", 2), ("hidden", 1024), ("exchanges", 3)
 """More than an epilogue has warps on all SMs of the GPU."""
 
 SYMMETRIC_GUARDS = (
-    Guard("a slot is reused before the bulk store has read it", "send-slot", _SENDING, shape=_MANY),
+    Guard("a slot is reused before the bulk store has read it", "send-slot", _SENDING, shape=_MANY, restarts=True),
     Guard(
         "the exit barrier is skipped",
         "exit-barrier",
@@ -141,6 +141,7 @@ DIRECTED_GUARDS = (
         "a record's metadata is sent without a proxy fence",
         "send-fence",
         (DISPATCH, "  prim::sync_warp();\n  const auto owner"),
+        restarts=True,
     ),
     Guard("a column's sum is stored without a proxy fence", "column-fence", _COLUMN),
     Guard("a column's sum overwrites a slot that is still being stored", "column-slot", _COLUMN, shape=_MANY),
