@@ -79,8 +79,7 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
     fit = config["fit"]
     told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
     told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
-    if told["reach"] <= 1:
-        raise UsageError(f"fit.reach: expected a factor above 1, received {told['reach']:g}.", "Write 1.5 or the like.")
+    check_reach(told["reach"])
     return FitSettings(
         screen=screen,
         table=_table(screen, repository),
@@ -200,6 +199,16 @@ def _rows(value: object, rows: Sequence[Row]) -> tuple[int, ...]:
             raise ConfigError(f"fit.rows: expected a row of the screen, received {one!r}.", f"It has {known}.")
         found += matching
     return tuple(found)
+
+
+def check_reach(value: float) -> None:
+    """Refuse a reach that reaches nowhere.
+
+    Raises:
+        UsageError: no factor above 1.
+    """
+    if value <= 1:
+        raise UsageError(f"fit.reach: expected a factor above 1, received {value:g}.", "Write 1.5 or the like.")
 
 
 def name_or_none(value: object) -> str | None:

@@ -160,6 +160,12 @@ REFUSED = {
         lambda folder: lay(lay(folder, device_plan(), power_device()), longer(), power_device()),
         (SMALL,), r"one number of exchanges, received \[20, 40\]",
     ),
+    "a start beyond the time": (
+        lambda folder: lay(lay(folder, device_plan(), power_device(700.0)), device_plan(WIDE), lambda at: 9.0)
+        and lay(folder, device_plan(device=FREE), power_device()),
+        (SMALL,), "received 9.0 us an exchange and a start of 700 us a replay",
+    ),
+    "a reach of one": (lambda folder: screens(folder), ("fit.reach=1",), "expected a factor above 1"),
     "an axis": (lambda folder: screens(folder), ("hidden=2048",), "hidden: expected no such key beside fit=measured"),
     "bounds": (
         lambda folder: screens(folder), ("fit.constants.l2_bytes.upper=9000000",), "expected bounds around 1.5e\\+07",

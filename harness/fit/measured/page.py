@@ -19,8 +19,6 @@ from harness.fit.tables import signed
 
 def text(name: str, study: Study, image: str = "") -> str:
     """The page in Markdown, provenance last."""
-    found = study.identification()
-    fitted, held_out = study.arms
     parts = [
         f"# Fit {name}: {study.fit.run.machine} against what the device took",
         _lead(study),
@@ -29,22 +27,13 @@ def text(name: str, study: Study, image: str = "") -> str:
         tables.overall(study),
         tables.by_row(study),
         image,
-        "## Where it is wrong",
-        _wrong(study),
-        f"{held_out}, by tokens per Attention rank, over all rows:",
-        tables.by_tokens(study, HELD_OUT_ARM),
-        f"The cells of {held_out} that are farthest off as refitted:",
-        tables.worst(study, HELD_OUT_ARM),
-        f"{fitted}, by tokens:",
-        tables.by_tokens(study, FITTED_ARM),
-        _movers_lead(study),
-        tables.movers(study),
+        *_where(study),
         "## Which measured figure it is compared with",
         _timing(study),
         tables.starts(study),
         "## Constants",
         _constants_lead(study),
-        tables.constants(study, found),
+        tables.constants(study, study.identification()),
         "Not fitted:",
         tables.others(study),
         "## Cells",
@@ -100,6 +89,23 @@ def _goal(study: Study) -> str:
     )
 
 
+def _where(study: Study) -> list[str]:
+    """Where it is wrong: in which arm, at how many tokens, in which cells, and what would mend it."""
+    fitted, held_out = study.arms
+    return [
+        "## Where it is wrong",
+        _wrong(study),
+        f"{held_out}, by tokens per Attention rank, over all rows:",
+        tables.by_tokens(study, HELD_OUT_ARM),
+        f"The cells of {held_out} that are farthest off as refitted:",
+        tables.worst(study, HELD_OUT_ARM),
+        f"{fitted}, by tokens:",
+        tables.by_tokens(study, FITTED_ARM),
+        _movers_lead(study),
+        tables.movers(study),
+    ]
+
+
 def _wrong(study: Study) -> str:
     goal = study.settings["goal_pct"]
     sentences = []
@@ -117,9 +123,10 @@ def _wrong(study: Study) -> str:
 
 
 def _movers_lead(study: Study) -> str:
+    reach = study.settings["reach"]
     return (
         f"Not simulated, and fitted to nothing: the constants whose change alone would serve {study.arms[1]} best in "
-        f"the fitted rows, linearised at the machine file, up to a factor {tables.REACH:g} either way, and what it "
+        f"the fitted rows, linearised at the machine file, up to a factor {reach:g} either way, and what it "
         f"would do to {study.arms[0]} there. They say which effect the model may lack, not what its value is."
     )
 

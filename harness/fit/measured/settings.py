@@ -14,13 +14,22 @@ from harness.config import Row
 from harness.errors import ConfigError, UsageError
 from harness.fit.measured.replays import Simulator, world
 from harness.fit.measured.targets import Place, Series, Targets, targets
-from harness.fit.settings import NONE, Free, known_constant, name_or_none, new_machine_file, number, with_bounds
+from harness.fit.settings import (
+    NONE,
+    Free,
+    check_reach,
+    known_constant,
+    name_or_none,
+    new_machine_file,
+    number,
+    with_bounds,
+)
 from harness.words import as_count, as_distinct, as_word
 from harness.workspace import Workspace, displayed
 
 ROW_KEYS = ("layout", "hidden", "dtype", "routing", "transport_sms")
 COUNTS = ("evaluations", "num_exchanges", "slope_exchanges", "worst")
-NUMBERS = ("pull_pct", "step", "collinear", "identified_pct", "goal_pct")
+NUMBERS = ("pull_pct", "step", "reach", "collinear", "identified_pct", "goal_pct")
 FOREIGN = ("screen", "exchange", "backend", "layout", "hidden", "dtype", "routing", "tokens", "arm")
 """Keys of the other target: here the plans of the measured records say all of it."""
 
@@ -39,7 +48,7 @@ class MeasuredSettings:
         partly_measured, left_out: reasons by constant, see conf/fit.
         step_down: constants that are stepped down.
         evaluations, num_exchanges, slope_exchanges, worst: see conf/fit.
-        pull_pct, step, collinear, identified_pct, goal_pct: see conf/fit.
+        pull_pct, step, reach, collinear, identified_pct, goal_pct: see conf/fit.
         jobs: processes at a time.
         keep: name of the kept record, or None.
         write: path of the machine file to be written, or None.
@@ -60,6 +69,7 @@ class MeasuredSettings:
     worst: int
     pull_pct: float
     step: float
+    reach: float
     collinear: float
     identified_pct: float
     goal_pct: float
@@ -91,8 +101,6 @@ def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repositor
     arms = _arm(fit, "fitted_arm"), _arm(fit, "held_out_arm")
     source, found = _measured(config, arms, repository)
     partly, left_out = (_reasons(fit, key, machine) for key in ("partly_measured", "left_out"))
-    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
-    told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
     return MeasuredSettings(
         simulator=_simulator(machine, next(iter(found.cells))),
         targets=found,
@@ -106,8 +114,15 @@ def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repositor
         jobs=as_count("jobs", config["jobs"], minimum=1),
         keep=name_or_none(config["keep"]),
         write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
-        **told,
+        **_numbers(fit),
     )
+
+
+def _numbers(fit: Mapping[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
+    told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    check_reach(told["reach"])
+    return told
 
 
 def _refuse_foreign(texts: Sequence[str]) -> None:

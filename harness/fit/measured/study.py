@@ -93,17 +93,18 @@ class Study:
         """The cells whose slopes were taken."""
         return list(dict.fromkeys(one.cell for one in self.fit.slopes))
 
-    def movers(self, arm: int, reach: float) -> list[Mover]:
-        """Every constant by what it alone could do for the sloped cells of an arm, up to a factor either way."""
+    def movers(self, arm: int) -> list[Mover]:
+        """Every constant by what it alone could do for the sloped cells of an arm, as far as it may reach."""
         own = [index for index, cell in enumerate(self.sloped) if self.fit.cells[cell].arm == arm]
         fitted = [index for index, cell in enumerate(self.sloped) if self.fit.cells[cell].fitted]
+        reach = math.log(self.settings["reach"])
         found = []
         for number, one in enumerate(self.fit.constants):
             if one.value > 0 and own:
                 residuals, column = self._logs(own), 100.0 * self.slopes[number, own]
                 length = float(column @ column)
                 best = -float(column @ residuals) / length if length > 0 else 0.0
-                log = min(max(best, -math.log(reach)), math.log(reach))
+                log = min(max(best, -reach), reach)
                 then = residuals + column * log, self._logs(fitted) + 100.0 * self.slopes[number, fitted] * log
                 found.append(Mover(one.name, 100.0 * math.expm1(log), _rms(then[0]), _rms(then[1])))
         return sorted(found, key=lambda mover: mover.rms_pct)

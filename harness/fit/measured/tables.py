@@ -22,8 +22,6 @@ from harness.fit.tables import percent_bound, signed
 from harness.tables import ABSENT, markdown
 
 KINDS = (SIMULATED, REFITTED)
-REACH = 1.5
-"""How far a single constant is moved in the table of what the held-out arm asks for, either way."""
 MOST_MOVERS = 6
 
 
@@ -135,7 +133,7 @@ def movers(study: Study) -> str:
     """The constants whose change alone would serve the held-out arm best."""
     lines = [
         [f"`{one.name}`", signed(one.change_pct, 0), f"{one.rms_pct:.1f}", f"{one.fitted_pct:.1f}"]
-        for one in study.movers(HELD_OUT_ARM, REACH)[:MOST_MOVERS]
+        for one in study.movers(HELD_OUT_ARM)[:MOST_MOVERS]
     ]
     fitted, held_out = study.arms
     header = ["constant", "its change, %", f"{held_out} of the fitted rows then: rms, %"]

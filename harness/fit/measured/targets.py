@@ -7,7 +7,7 @@ of the machine: it is measured, on the fitted arm's cells that were timed both w
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -109,7 +109,8 @@ def targets(parts: Sequence[Part], arms: Sequence[str], digest: object) -> Targe
         digest: of the sources whose cells count, or `any`, where all are of one.
 
     Raises:
-        ReportError: no such cell, no cell of the fitted arm, cells of several digests, or replays of several lengths.
+        ReportError: no such cell, no cell of the fitted arm, cells of several digests, replays of several lengths, or
+            a start that leaves nothing of a cell.
         DigestError: a digest that is not written as one.
     """
     wanted = None if digest == ANY else as_digest(digest)
@@ -211,16 +212,27 @@ class _Gathering:
             )
         ordered = sorted(self.cells, key=lambda at: (*_order(at.series), at.cell.tokens, self.arms.index(at.arm)))
         cells = {place: self.cells[place] for place in ordered}
-        starts = [one.start_us for place, one in cells.items() if place.arm == self.arms[0]]
-        known = [start for start in starts if start is not None]
         return Targets(
             cells,
-            median(known) if known else None,
+            self._start_us(cells),
             next(iter(self.digests)),
             tuple(self.plans),
             tuple(self.absences),
             tuple(self.devices),
         )
+
+    def _start_us(self, cells: Mapping[Place, Figures]) -> float | None:
+        starts = [one.start_us for place, one in cells.items() if place.arm == self.arms[0]]
+        known = [start for start in starts if start is not None]
+        start_us = median(known) if known else None
+        for place, one in cells.items():
+            if one.compared(start_us)[0] <= 0:
+                raise ReportError(
+                    f"{place.series.label}, {place.arm}, T = {place.cell.tokens:,}: expected a time above its start, "
+                    f"received {median(one.behind_us):.1f} us an exchange and a start of {start_us:.0f} us a replay.",
+                    "The two timings are not of one machine: keep their records in folders of their own.",
+                )
+        return start_us
 
 
 def _order(series: Series) -> tuple[Any, ...]:
