@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 from multiprocessing import get_context
 
-from afdep.build import build
+from afdep.build import build, build_cuda
 from harness.leaving import leave_with_the_parent
 from harness.validation import on_gpus
 from harness.validation.cases import Trial
@@ -33,7 +33,10 @@ def run_all(
     for backend, group in groupby(trials, key=lambda trial: trial.backend):
         own = list(group)
         if backend == "cuda":
-            outcomes += on_gpus.play_all(own, on_gpus.found(gpus), listen, say)
+            found = on_gpus.found(gpus)
+            if isinstance(found, on_gpus.Gpus):
+                build_cuda()  # here, where it may take its time: ranks find it built
+            outcomes += on_gpus.play_all(own, found, listen, say)
             continue
         for outcome in _simulated(own, jobs):
             listen(outcome)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from afdep.build import build
 from harness.compose import compose
 from harness.validation import on_gpus
 from harness.validation.cases import Trial
@@ -60,6 +61,7 @@ def _key(outcome: Outcome) -> Key:
 
 @pytest.fixture(scope="module")
 def played():
+    build()  # the simulator's library, which takes longer than a trial may
     starts, start, told = [], on_gpus._start, []
 
     def simulated(*given):
