@@ -22,6 +22,9 @@ _HELD_CYCLES = 1_000_000
 
 _POLL_S = 0.0005
 
+_UNREADABLE = (MismatchError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
+"""What is raised over rows that are not as they must be: counts may be anything, and rows lie anywhere."""
+
 
 class RankEnd:
     """One rank; its making is collective.
@@ -135,12 +138,7 @@ class RankEnd:
                 num_ffn_ranks=shape.layout.ffn_ranks,
                 num_experts=shape.num_experts,
             )
-        except (
-            MismatchError,
-            ValueError,
-            IndexError,
-            MemoryError,
-        ) as error:  # counts may be anything, and rows lie anywhere
+        except _UNREADABLE as error:
             raise RoundMismatchError(0, words(error)) from error
         return self._trial.shape.exchanges
 
