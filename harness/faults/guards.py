@@ -68,7 +68,7 @@ class Guard:
 
 _SENDING = (DISPATCH, "  write_scales(e, token, record);\n")
 _REPLYING = (COMBINE, "  prim::elect([&] {\n    const int region")
-_COLUMN = (COLUMNS, "  prim::elect([&] {\n    const std::int64_t reply")
+_COLUMN = (COLUMNS, "  prim::sync_warp();\n  prim::elect(")
 _SIGNALLED = (BARRIER, "  prim::sync_cta();\n")
 _ARRIVED = (DIRECTED, "  const char* name = phase ==")
 _RELEASING = (DIRECTED, "  const RankRange receivers = phase == elastic::kDispatch ? ffn_ranks(e)")

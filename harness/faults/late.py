@@ -71,7 +71,7 @@ LATES = (
         9,
         (
             (COMBINE, "  prim::elect([&] {\n    const int region"),
-            (COLUMNS, "  prim::elect([&] {\n    const std::int64_t reply"),
+            (COLUMNS, "  prim::sync_warp();\n  prim::elect("),
         ),
         "if (prim::cta() == prim::num_ctas() - 1 && prim::warp() != 0) ",
     ),
