@@ -1,6 +1,6 @@
 """What came of a trial: judged from what all its ranks said, and void where its marks are missing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from afdep.layout import Layout
@@ -98,9 +98,3 @@ def _said(trial: Trial, ended: str | None) -> str:
     if ended is None:
         return VOID
     return PASSED if ended == EXACT else _SAYS[ended]
-
-
-def count(outcomes: Sequence[Outcome]) -> str:
-    """How many outcomes of each kind, in words."""
-    kinds = dict.fromkeys(sorted(one.outcome for one in outcomes))
-    return ", ".join(f"{sum(one.outcome == kind for one in outcomes)} {kind}" for kind in kinds)

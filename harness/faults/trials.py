@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.faults.guards import GUARDS, Guard
-from harness.faults.late import LATES, Late
+from harness.faults.late import BY_NAME, LATES, Late
 from harness.faults.trees import LATE, SHIPPED
 
 ARMS = ("m2n", "afdep")
@@ -107,7 +107,7 @@ class Making:
 
     def _without(self, guard: Guard) -> Iterator[Trial]:
         for name in (None, *guard.late):
-            late = None if name is None else next(one for one in LATES if one.name == name)
+            late = None if name is None else BY_NAME[name]
             yield self._trial(guard.name, guard.slug, guard.arm, guard.layout, late, dict(guard.shape), guard)
 
     def _trial(

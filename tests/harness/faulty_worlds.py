@@ -5,11 +5,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from afdep import DeadlockError, Load, MismatchError, World, routing
+from afdep import Load, MismatchError, World, routing
 from afdep.build import build
 from harness.faults import trees
 from harness.faults.guards import GUARDS
-from harness.faults.part import EXACT, RoundMismatchError
+from harness.faults.part import RoundMismatchError
 from harness.faults.trials import NUM_PLACES
 
 GUARD_OF = {guard.slug: guard for guard in GUARDS}
@@ -74,6 +74,3 @@ class SimulatedEnd:
 def alone(ended):
     """The agreement of a rank that stands for all."""
     return [ended]
-
-
-__all__ = ["EXACT", "DeadlockError", "SimulatedEnd", "alone", "library"]
