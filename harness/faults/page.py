@@ -1,11 +1,15 @@
 """The page of guards taken away and of places that are late, from records alone."""
 
+import re
 from collections.abc import Sequence
 
 from harness.faults.judging import PASSED, VOID
 from harness.faults.trials import EXACT
 from harness.records.faults import FaultRecord
 from harness.tables import ABSENT, markdown
+
+_ERROR = re.compile(r"\b([A-Z]\w+Error): ")
+"""What a finding of the hunt calls the error that it ended in."""
 
 _LEAD = (
     "Each control is an edit of a copy of the tree that takes one fence, wait or barrier out of the kernels. The hunt "
@@ -71,7 +75,10 @@ def _hunted(hunts: Sequence[FaultRecord]) -> str:
     (one,) = hunts
     if one.outcome == PASSED:
         return f"not found in {one.seeds}"
-    return one.outcome.removeprefix("caught: ") if one.reason == "data race" else str(one.seeds)
+    if one.reason == "data race":
+        return one.outcome.removeprefix("caught: ")
+    named = _ERROR.search(str(one.reason))
+    return f"{one.seeds}{'' if named is None else f', {named[1]}'}"
 
 
 def _measured(one: FaultRecord | None) -> list[str]:
@@ -129,6 +136,7 @@ def _provenance(records: Sequence[FaultRecord]) -> str:
         lines += [
             f"- {word}: `{first.command}`; {first.created}; harness {first.harness_digest}",
             f"- {word} on {machines}; {seconds:.0f} s; {_counts(own)}",
+            *_seats(own),
         ]
     digests = sorted({str(one.native_digest) for one in records if one.expects == EXACT and one.native_digest})
     lines.append(
@@ -137,6 +145,12 @@ def _provenance(records: Sequence[FaultRecord]) -> str:
     shapes = sorted({_shape(one) for one in records if one.backend == "cuda"})
     lines += [f"- shape on GPUs: {shape}" for shape in shapes]
     return "\n".join(lines)
+
+
+def _seats(records: Sequence[FaultRecord]) -> list[str]:
+    """Layouts whose ranks share GPUs."""
+    shared = sorted({(one.layout, one.ranks_per_gpu) for one in records if one.layout and one.ranks_per_gpu > 1})
+    return [f"- {layout}: {ranks} ranks a GPU, under MPS" for layout, ranks in shared]
 
 
 def _shape(one: FaultRecord) -> str:

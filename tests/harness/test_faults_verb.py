@@ -23,7 +23,16 @@ from tests.harness.test_faults import DIGEST, SETTINGS, TRIALS, trial_of
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 HUNTS = [
     Hunted("nothing is taken away", "afdep", "exact", "exact", None, 200, "n1", 4.0),
-    Hunted(trial_of("drained").control, "afdep", "caught", FOUND, "seed 3: MismatchError", 4, "n2", 1.0),
+    Hunted(
+        trial_of("drained").control,
+        "afdep",
+        "caught",
+        FOUND,
+        "seed 3 (2A2F afdep): MismatchError: rows differ",
+        4,
+        "n2",
+        1.0,
+    ),
     Hunted(trial_of("landed").control, "afdep", "caught", "passed", None, 100, "n3", 9.0),
     Hunted(trial_of("release").control, "afdep", "caught", RACE, "data race", 2, "n4", 1.0),
 ]
@@ -64,7 +73,7 @@ def test_a_guard_has_its_hunt_beside_its_trials_in_columns_that_say_which_is_whi
     head = cells(text, "without the guard")
     assert head[2].startswith("simulated")
     assert head[4].startswith("measured")
-    assert cells(text, name) == [name, "`afdep`", "4", "1A1F", "\u2014", "passed", "192"]
+    assert cells(text, name) == [name, "`afdep`", "4, MismatchError", "1A1F", "\u2014", "passed", "192"]
     assert "| rows, 200 us   | caught: mismatch" in text
 
 
