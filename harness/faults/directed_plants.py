@@ -127,6 +127,14 @@ PLANTS = (
         ends_in="AfdepError",
     ),
     Plant(
+        "the only replies are copied without waiting for the combine",
+        "PDL",
+        "afdep",
+        ((COPY_REPLIES, "  prim::wait_for_predecessor();\n", ""),),
+        budget=50,
+        ends_in="AfdepError",
+    ),
+    Plant(
         "counts among ranks of one role have one copy only",
         "count",
         "afdep[AFDEP_UNION_NOTIFY=1]",

@@ -7,6 +7,7 @@ from harness.faults.plant import (
     COLUMNS,
     COMBINE,
     COPY_EPILOGUE,
+    COPY_REPLIES,
     DIRECTED,
     DISPATCH,
     NOTIFY,
@@ -149,8 +150,14 @@ DIRECTED_GUARDS = (
         "the copy epilogue does not wait for the dispatch",
         "copy-wait",
         (COPY_EPILOGUE, "  std::uint32_t parity = 0;\n"),
-        ("prefix sums",),
+        ("prefix sums", "rows"),
         restarts=True,
+    ),
+    Guard(
+        "the only replies are copied without waiting for the combine",
+        "replies-wait",
+        (COPY_REPLIES, "  for (std::uint32_t parity = 0; t < e.num_tokens;"),
+        ("replies",),
     ),
     Guard(
         "counts among ranks of one role have one copy only",
