@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from afdep import Machine
 from harness.device import launch
 from tests.harness.conftest import Bench, make_bench
 from tests.harness.test_interruption import PATIENCE_S, drive, processes_in, wait_until
@@ -136,9 +137,11 @@ def test_one_rank_that_is_not_as_planned_voids_the_process(bench, kind):
     assert all(one.void_reason.startswith(reason) for one in voids)
 
 
+H200 = Machine.load("h200-nvlink").constants()
+TWO_HOPS_US = 2 * H200["nvlink_latency_ns"] / 1e3
 IMPOSSIBLE = {
-    "two hops": (1, 0.5, "impossible: 0.625 us for a round trip, whose 2 hops take 1.000 us"),
-    "the link": (2048, 9.0, "GB/s one way over a link of 343 GB/s"),
+    "two hops": (1, 0.25, f"impossible: 0.375 us for a round trip, whose 2 hops take {TWO_HOPS_US:.3f} us"),
+    "the link": (2048, 9.0, f"GB/s one way over a link of {H200['nvlink_gb_per_s']:.0f} GB/s"),
 }
 
 
