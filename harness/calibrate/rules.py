@@ -105,8 +105,12 @@ RULES: tuple[Rule, ...] = (
     Rule("l2_gb_per_s", "memory", (Place("device", "l2_read", 264, 512),), "all SMs read 16 MB again and again"),
     Rule("hbm_gb_per_s", "memory", (Place("device", "hbm_copy", 264),), "all SMs copy; bytes read and written"),
     Rule(
-        "sm_load_gb_per_s", "memory", (Place("sm_load", "hbm", 24, 512),),
-        "24 CTAs of 32 warps, 8 rows of 512 bytes in flight, from HBM",
+        "sm_load_gb_per_s", "memory", (Place("sm_load", "hbm_full_shared", 24, 512),),
+        "24 CTAs of 32 warps that take all shared memory, 8 rows of 512 bytes in flight, from HBM",
+    ),
+    Rule(
+        "sm_load_l1_gb_per_s", "memory", (Place("sm_load", "hbm", 24, 512),),
+        "24 CTAs of 32 warps that leave L1 its room, 8 rows of 512 bytes in flight, from HBM",
     ),
     Rule("bulk_gb_per_s", "memory", (Place("sm_bulk", "hbm", 24, _ROW),), "24 CTAs, 48 rows of 4 KB in flight"),
     Rule("bulk_issue_ns", "memory", (Place("bulk_once", "issue", 1, 512),), "eight bulk loads issued in a row"),

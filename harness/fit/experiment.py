@@ -23,7 +23,7 @@ Values = Mapping[str, float]
 def perform(settings: FitSettings, run: Runner, command: str, around: Surroundings) -> Fit:
     """Simulate, search and simulate again; a line for each step of it."""
     experiment = Experiment(settings, run, around, around.clock())
-    rows, names = range(len(settings.screen.rows)), list(settings.bench.machine.constants())
+    rows, names = range(len(settings.screen.rows)), [one.name for one in settings.studied]
     before = experiment.table(rows, {})
     experiment.say(f"the table as {settings.bench.machine.name} has it: {before.size} cells")
     slopes = experiment.slopes(names, rows, {})
@@ -79,9 +79,9 @@ class Experiment:
         """The fit on the declared rows; what is known of its start is not simulated again."""
         settings, rows = self.settings, self.settings.fitted_rows
         names = [one.name for one in settings.free]
-        constants = settings.bench.machine.constants()
-        start = {name: constants[name] for name in names}
-        at_start = slopes.slope[[list(constants).index(name) for name in names]][:, list(rows)]
+        studied = {one.name: one.value for one in settings.studied}
+        start = {name: studied[name] for name in names}
+        at_start = slopes.slope[[list(studied).index(name) for name in names]][:, list(rows)]
         return Problem(
             settings.free,
             Pull(np.array(list(start.values())), settings.pull_pct),
@@ -125,7 +125,8 @@ def settings_text(settings: FitSettings) -> str:
     names = (*COUNTS, *NUMBERS)
     told = {name: getattr(settings, name) for name in names}
     cells = {name: getattr(exchange, name) for name in ("top_k", "capacity", "transport_sms", "seed")}
-    return json.dumps({**told, **cells, "num_exchanges": settings.screen.backend.num_exchanges}, sort_keys=True)
+    cells |= {"num_exchanges": settings.screen.backend.num_exchanges}
+    return json.dumps({**told, **cells, "no_effect": dict(settings.no_effect)}, sort_keys=True)
 
 
 def cell_records(settings: FitSettings, before: Array, after: Array) -> list[FitCell]:
@@ -161,10 +162,10 @@ def _cell(settings: FitSettings, at: tuple[int, int], target: Figures, before: A
 
 
 def constant_records(settings: FitSettings, found: Values) -> list[FitConstant]:
-    """One record a constant of the machine file, in its order."""
+    """One record a constant whose slopes were taken, in the order of the machine file."""
     bounds = {one.name: one for one in settings.free}
     records = []
-    for one in settings.bench.machine.table:
+    for one in settings.studied:
         stepped = step_of(settings, one.name, one.value).stepped
         record = FitConstant(
             name=one.name, unit=one.unit, value=one.value, stepped=stepped, lower=None, upper=None, refitted=None

@@ -148,7 +148,10 @@ def _no_effect(study: Study) -> list[str]:
     silent = [
         f"`{name}`" for name, slope in zip(study.constants, study.slopes, strict=True) if not abs(slope).max() > 0
     ]
-    return [f"Without any effect on any cell: {', '.join(silent)}."] if silent else []
+    found = [f"Without any effect on any cell: {', '.join(silent)}."] if silent else []
+    # A record of a machine without such constants does not name them.
+    reasons = study.settings.get("no_effect", {})
+    return [*found, *(f"No slope was taken of `{name}`: {reason}." for name, reason in reasons.items())]
 
 
 def _provenance(study: Study) -> str:

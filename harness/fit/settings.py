@@ -7,6 +7,7 @@ from typing import Any
 
 from afdep import Machine, World
 from afdep.build import build
+from afdep.machine import Constant
 from harness import published, sections
 from harness.config import Row, ScreenConfig
 from harness.errors import ConfigError, UsageError, valid_names
@@ -39,6 +40,7 @@ class FitSettings:
         table: the published figures.
         bench: how a cell is simulated, with the machine of the file.
         free: the constants that are fitted.
+        no_effect: reasons by constant that the fit leaves alone, see conf/fit.
         fitted_rows: indices of the rows that they are fitted on.
         step_down: constants that are stepped down.
         evaluations, most_exchanges, route_tokens: see conf/fit.
@@ -52,6 +54,7 @@ class FitSettings:
     table: PublishedTable
     bench: Bench
     free: tuple[Free, ...]
+    no_effect: Mapping[str, str]
     fitted_rows: tuple[int, ...]
     step_down: tuple[str, ...]
     evaluations: int
@@ -65,6 +68,11 @@ class FitSettings:
     jobs: int
     keep: str | None
     write: Path | None
+
+    @property
+    def studied(self) -> tuple[Constant, ...]:
+        """The constants whose slopes are taken, in the order of the machine file."""
+        return tuple(one for one in self.bench.machine.table if one.name not in self.no_effect)
 
 
 def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, Any]], repository: Path) -> FitSettings:
@@ -87,6 +95,7 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
         free=tuple(
             with_bounds(machine, name, bounds) for name, bounds in _constants(fit["constants"], machine).items()
         ),
+        no_effect=_no_effect(fit, machine),
         fitted_rows=_rows(fit["rows"], screen.rows),
         step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
         jobs=as_count("jobs", config["jobs"], minimum=1),
@@ -144,6 +153,27 @@ def _constants(value: object, machine: Machine) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not value:
         raise ConfigError("fit.constants: expected constants with bounds, received none.", "Give at least one.")
     return {known_constant("fit.constants", name, machine): bounds for name, bounds in value.items()}
+
+
+def _no_effect(fit: Mapping[str, Any], machine: Machine) -> Mapping[str, str]:
+    """Reasons by constant; one that is fitted or stepped down is none of them."""
+    listed = reasons(fit, "no_effect", machine)
+    wanted = sorted(set(listed) & {*fit["constants"], *fit["step_down"]})
+    if wanted:
+        raise ConfigError(
+            f"fit.no_effect: expected constants that the fit leaves alone, received {wanted[0]}.",
+            "It stands in fit.constants or fit.step_down: give it one place.",
+        )
+    return listed
+
+
+def reasons(fit: Mapping[str, Any], key: str, machine: Machine) -> dict[str, str]:
+    """Reasons by constant, as a key of conf/fit gives them.
+
+    Raises:
+        UsageError: the machine has no constant of that name.
+    """
+    return {known_constant(f"fit.{key}", name, machine): str(reason) for name, reason in fit[key].items()}
 
 
 def known_constant(key: str, name: object, machine: Machine) -> str:

@@ -42,7 +42,12 @@ MEMORY: Mapping[Place, float] = {
     Place("latency", "l2_low"): 200,
     Place("latency", "l2_mean"): 250,
     Place("latency", "hbm_low"): 560,
-    **{Place("sm_load", kind, ctas, 512): 68.0 for kind in ("l2", "hbm") for ctas in (1, 8, 24, 64, 132)},
+    **{
+        Place("sm_load", f"{memory}{taken}", ctas, 512): rate
+        for taken, rate in (("", 125.0), ("_full_shared", 68.0))
+        for memory in ("l2", "hbm")
+        for ctas in (1, 8, 24, 64, 132)
+    },
     Place("sm_bulk", "l2", 1, 4096): 100,
     Place("sm_bulk", "hbm", 24, 4096): 38,
     Place("device", "l2_read", 264, 512): 6000,

@@ -56,6 +56,7 @@ def status_of(name: str, measurement: Measurement) -> tuple[str, str | None]:
         ("cta_barrier_ns", 20),
         ("warp_barrier_ns", 1),
         ("sm_load_gb_per_s", 68),
+        ("sm_load_l1_gb_per_s", 125),
         ("shared_bytes_per_cta", 232448),
     ],
 )
@@ -81,6 +82,8 @@ def test_a_spread_is_carried_through_a_difference():
     [
         ("nvlink_gb_per_s", Place("push", "bulk", 24, 4096), 900.0),
         ("hbm_gb_per_s", Place("device", "hbm_copy", 264), 9000.0),
+        ("sm_load_gb_per_s", Place("sm_load", "hbm_full_shared", 24, 512), 300.0),
+        ("sm_load_l1_gb_per_s", Place("sm_load", "hbm", 24, 512), 300.0),
         ("nvlink_latency_ns", FLAG, 200.0),
         ("graph_gap_ns", Place("cta_turn", "same_sm"), 800.0),
         ("l2_latency_ns", Place("latency", "l2_low"), 0.0),

@@ -60,13 +60,10 @@ def test_a_fit_to_the_simulators_own_cells_finds_the_changed_constant():
     with runner(1) as run:
         read = with_truth(read, run, **{LATENCY: 700.0})
         experiment = Experiment(read, run, AROUND, 0.0)
-        problem = experiment.problem(experiment.table([0], {}), experiment.slopes([*constants(read)], [0], {}))
+        studied = [one.name for one in read.studied]
+        problem = experiment.problem(experiment.table([0], {}), experiment.slopes(studied, [0], {}))
         best = solve(problem, 6)
     assert best.values[0] == pytest.approx(700.0, rel=0.01)
-
-
-def constants(read):
-    return read.bench.machine.constants()
 
 
 @pytest.mark.parametrize(("layout", "enters"), [("3A1F", False), ("2A2F", True)], ids=["held out", "fitted"])
@@ -160,6 +157,25 @@ def test_memory_bandwidth_does_nothing_at_one_token_where_the_link_counts():
     assert found[1].min() > 0.05
 
 
+def test_constants_of_which_no_slope_is_taken_move_no_cell_of_the_published_arms():
+    read = settings("tokens=[128]", "fit.most_exchanges=1")
+    names = [*read.no_effect, "sm_load_gb_per_s"]
+    with runner(1) as run:
+        found = slopes_of_cells.measure(read, names, range(6), {}, run, lambda *_: None).slope
+    assert len(names) > 1
+    assert not found[:-1].any()
+    assert found[-1].all()
+
+
+def test_room_in_l1_counts_for_the_arm_of_one_ffn_rank_that_is_not_published():
+    read = settings(
+        "layout=[2A2F,3A1F]", "hidden=2048", "dtype=bf16", "routing=random", "tokens=[128]", "arm=[m2n,afdep]"
+    )
+    with runner(1) as run:
+        found = slopes_of_cells.measure(read, ["sm_load_l1_gb_per_s"], [0, 1], {}, run, lambda *_: None).slope
+    assert (found[0, :, 0] != 0).tolist() == [[False, False], [False, True]]
+
+
 def test_what_a_cell_gives_does_not_depend_on_the_processes():
     read = settings(*ONE_CELL)
     tasks = [Task(read.bench, read.screen.rows[0], 1, arm.name, {LATENCY: 600.0}, 2) for arm in read.screen.arms]
@@ -177,6 +193,7 @@ def test_a_cell_is_its_slowest_ranks_median():
         (["fit.constants={acquire_ns:{lower:600,upper:1000}}"], "expected bounds around 500"),
         (["fit.rows=[{layout:5A1F,hidden:2048,dtype:bf16,routing:random}]"], "expected a row of the screen"),
         (["fit.evaluations=0"], "at least 1"),
+        (["fit.step_down=[sm_load_l1_gb_per_s]"], "fit.no_effect: expected constants that the fit leaves alone"),
         (["fit.step=-1"], "expected a number of at least 0"),
         (["tokens=[3]"], "expected a published figure"),
         (["arm=[m2n,afdep,afdep@bd4db4da]"], "expected two arms on the simulator"),

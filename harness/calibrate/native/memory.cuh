@@ -72,6 +72,9 @@ __device__ inline uint4 load_once(const char* p) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
   return v;
 }
+// A kernel for each: a preference for L1 holds for all launches of a kernel.
+enum class Shared { kNone, kAll };
+template <Shared taken>
 __global__ void __launch_bounds__(1024, 1) load_columns(const char* data, unsigned tokens_there, unsigned first, unsigned columns, unsigned* sink) {
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, warps = gridDim.x * blockDim.x / 32, lane = threadIdx.x % 32;
   constexpr unsigned kColumns = kRowBytes / 512;
@@ -89,13 +92,27 @@ __global__ void __launch_bounds__(1024, 1) load_columns(const char* data, unsign
 }
 // Bytes moved in one launch: enough for about a millisecond.
 inline std::size_t moved_bytes(int ctas) { return ctas < 24 ? static_cast<std::size_t>(ctas) * (64ull << 20) : 4 * kAwayBytes; }
-inline void probe_loads(const char* variant, const Memory<char>& data, std::size_t bytes, int ctas, bool each_sm) {
+// Bytes of shared memory to launch with. Loads in flight need room in L1, which has what shared memory leaves.
+template <Shared taken>
+int taken_bytes() {
+  int most = 0;
+  if constexpr (taken == Shared::kNone) {
+    check(cudaFuncSetAttribute(load_columns<taken>, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxL1), "most L1");
+  } else {
+    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "shared memory");
+    check(cudaFuncSetAttribute(load_columns<taken>, cudaFuncAttributeMaxDynamicSharedMemorySize, most), "shared memory");
+  }
+  return most;
+}
+template <Shared taken>
+void probe_loads(const char* variant, const Memory<char>& data, std::size_t bytes, int ctas, bool each_sm) {
   Memory<unsigned> sink(32);
+  const int shared = taken_bytes<taken>();
   const std::size_t moved = moved_bytes(ctas);
   const auto tokens = static_cast<unsigned>(bytes / kTokenBytes), columns = static_cast<unsigned>(moved / (512 * kRowsPerToken));
   unsigned first = 0;  // each launch goes on where the one before it ended
   const auto ns = timed(kMemoryRepeats, "loads", [&] {
-    load_columns<<<ctas, 1024>>>(data.data(), tokens, first, columns, sink.data());
+    load_columns<taken><<<ctas, 1024, shared>>>(data.data(), tokens, first, columns, sink.data());
     first = (first + static_cast<unsigned>(moved / kTokenBytes)) % tokens;
   });
   emit({each_sm ? "sm_load" : "device", variant, ctas, 512}, "GB/s", rates(ns, static_cast<double>(moved) / (each_sm ? ctas : 1)));
@@ -235,13 +252,15 @@ inline void probe_memory() {
   attempt("latency", [&] { probe_latency("hbm_low", "hbm_mean", kChaseBytes, true, cycle); });
   Memory<char> data(kAwayBytes);
   for (int ctas : {1, 8, 24, 64, 132}) {
-    attempt("sm_load", [&] { probe_loads("l2", data, kResidentBytes, ctas, true); });
-    attempt("sm_load", [&] { probe_loads("hbm", data, kAwayBytes, ctas, true); });
+    attempt("sm_load", [&] { probe_loads<Shared::kNone>("l2", data, kResidentBytes, ctas, true); });
+    attempt("sm_load", [&] { probe_loads<Shared::kNone>("hbm", data, kAwayBytes, ctas, true); });
+    attempt("sm_load", [&] { probe_loads<Shared::kAll>("l2_full_shared", data, kResidentBytes, ctas, true); });
+    attempt("sm_load", [&] { probe_loads<Shared::kAll>("hbm_full_shared", data, kAwayBytes, ctas, true); });
     attempt("sm_bulk", [&] { probe_bulk_rate("l2", data, kResidentBytes, ctas); });
     attempt("sm_bulk", [&] { probe_bulk_rate("hbm", data, kAwayBytes, ctas); });
   }
-  attempt("device", [&] { probe_loads("l2_read", data, kResidentBytes, 264, false); });
-  attempt("device", [&] { probe_loads("hbm_read", data, kAwayBytes, 264, false); });
+  attempt("device", [&] { probe_loads<Shared::kNone>("l2_read", data, kResidentBytes, 264, false); });
+  attempt("device", [&] { probe_loads<Shared::kNone>("hbm_read", data, kAwayBytes, 264, false); });
   attempt("device", [&] { probe_device(data); });
   attempt("bulk_once", [&] { probe_bulk_once(data, cycle); });
 }

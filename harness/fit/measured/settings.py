@@ -22,6 +22,7 @@ from harness.fit.settings import (
     name_or_none,
     new_machine_file,
     number,
+    reasons,
     with_bounds,
 )
 from harness.words import as_count, as_distinct, as_word
@@ -100,7 +101,7 @@ def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repositor
     machine = Machine.load(as_word("fit.machine", fit["machine"], "a machine"), repository / "conf" / "machine")
     arms = _arm(fit, "fitted_arm"), _arm(fit, "held_out_arm")
     source, found = _measured(config, arms, repository)
-    partly, left_out = (_reasons(fit, key, machine) for key in ("partly_measured", "left_out"))
+    partly, left_out = (reasons(fit, key, machine) for key in ("partly_measured", "left_out"))
     return MeasuredSettings(
         simulator=_simulator(machine, next(iter(found.cells))),
         targets=found,
@@ -172,10 +173,6 @@ def _is(series: Series, wanted: Mapping[str, Any]) -> bool:
     row: Row = series.row
     known = {**{key: getattr(row, key) for key in ROW_KEYS[:-1]}, "transport_sms": series.exchange.transport_sms}
     return known == dict(wanted)
-
-
-def _reasons(fit: Mapping[str, Any], key: str, machine: Machine) -> dict[str, str]:
-    return {known_constant(f"fit.{key}", name, machine): str(reason) for name, reason in fit[key].items()}
 
 
 def _free(value: object, machine: Machine, partly: Mapping[str, str], left_out: Mapping[str, str]) -> tuple[Free, ...]:
