@@ -37,7 +37,7 @@ class CudaRank {
     check_fit(shape, shapes_, limits_.sm_count);
     fill_exchange(exchange_, shape, shapes_, rank, [this](std::int64_t bytes) { return take(bytes); });
     for (int peer = 0; peer < shapes_.num_ranks(); ++peer) exchange_.windows[peer] = static_cast<char*>(windows[peer]);
-    exchange_.timeout_ns = timeout_ns;
+    set_guard(exchange_, windows_on_device(), timeout_ns);
     dispatch_ = prepared(dispatch_kernel(shapes_.directed()));
     copy_ = prepared(&elastic::copy_epilogue);
     combine_ = prepared(combine_kernel(shapes_, exchange_));
@@ -47,7 +47,7 @@ class CudaRank {
     check_cuda(cudaDeviceSynchronize(), "own memory");
   }
 
-  void set_timeout(std::uint64_t timeout_ns) { exchange_.timeout_ns = timeout_ns; }
+  void set_timeout(std::uint64_t timeout_ns) { exchange_.guard.timeout_ns = timeout_ns; }
   void dispatch(cudaStream_t stream, const SourceInput& input, int bucket) {
     set_dispatch(exchange_, input, bucket);
     launch_main(stream, dispatch_, shapes_.dispatch_launch(), exchange_);
@@ -111,6 +111,13 @@ class CudaRank {
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
     return Stream(stream);
   }
+  // The windows' addresses in memory: what gives up goes through all of them.
+  char** windows_on_device() {
+    const std::size_t bytes = sizeof(char*) * static_cast<std::size_t>(exchange_.num_ranks);
+    char* memory = take(static_cast<std::int64_t>(bytes));
+    check_cuda(cudaMemcpy(memory, exchange_.windows, bytes, cudaMemcpyHostToDevice), "own memory");
+    return reinterpret_cast<char**>(memory);
+  }
   char* take(std::int64_t bytes) {
     if (bytes == 0) return nullptr;
     void* memory = nullptr;
@@ -119,10 +126,11 @@ class CudaRank {
     check_cuda(cudaMemset(memory, 0, static_cast<std::size_t>(bytes)), "own memory");
     return own_.back().get();
   }
-  // Every kernel of an exchange takes the shared memory of a whole SM.
+  // A kernel may take the shared memory of a whole SM; what it does not take is L1.
   const void* prepared(Kernel kernel) const {
     const auto* function = reinterpret_cast<const void*>(kernel);
     check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, limits_.shared_bytes), "shared memory");
+    check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxL1), "shared memory");
     return function;
   }
   // A kernel that is loaded only as it is launched may have to wait for an idle context, while peers wait for what is enqueued behind it.

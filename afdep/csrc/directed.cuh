@@ -21,6 +21,9 @@
 //      out, by a time-out of its own or by its abort word, sets every rank's abort word before its kernel goes on, release_arrival()
 //      is cumulative over that (in the same kernel through the grid's or the CTA's barrier, in a later one through the kernel
 //      boundary), and a source's host reads its abort word behind the arrivals that the source acquired.
+//   8. Nor does it send records any more: the order of 1 holds between exchanges that came to their end, and a source that gave up on
+//      one starts the next while its receivers may still read what it sent. Its own abort word is set by then, in a kernel before or
+//      ahead of the entry barrier's grid sync, and every dispatch warp asks it before its first record goes out.
 // Two ranks of one role never write each other's memory, and a symmetric world has no such order: there every rank writes every
 // inbox in both phases. The premise of 1 is load-bearing: a main kernel with programmatic launch breaks 2 and 3.
 #pragma once
@@ -61,7 +64,9 @@ PRIM_FN void release_arrival(const Exchange& e, Phase phase) {
   });
 }
 
-// Warp 0 of CTA 0 awaits every sender's CTAs of this round.
+// Warp 0 of CTA 0 awaits every sender's CTAs of this round. It launches the epilogue once each sender is known to run the kernel that
+// is awaited: a source by its counts, an FFN rank by a first CTA's arrival. From then on nobody needs anything of this rank, so an
+// epilogue may hold its SMs; any earlier it could hold them against a kernel that a peer waits for.
 PRIM_FN void await_arrivals(const Exchange& e, Phase phase) {
   if (prim::cta() != 0 || prim::warp() != 0) return;
   auto* rounds = elastic::own_word<std::uint64_t>(e, WorkspaceLayout::kRounds) + phase;
@@ -69,11 +74,16 @@ PRIM_FN void await_arrivals(const Exchange& e, Phase phase) {
   const std::uint64_t expected = round * static_cast<std::uint64_t>(arrivals_per_exchange(e));
   const RankRange senders = phase == elastic::kDispatch ? attention_ranks(e) : ffn_ranks(e);
   const char* name = phase == elastic::kDispatch ? "dispatch arrivals" : "combine arrivals";
-  prim::wait_all(
-      elastic::guard(e, phase), senders.last - senders.first,
-      [&](int i) { return elastic::own_word<std::uint64_t>(e, elastic::workspace(e).arrival(phase, senders.first + i)); },
-      [&](int, std::uint64_t seen) { return seen >= expected; },
-      [&](int i) { return prim::Wait{name, senders.first + i, expected}; });
+  const auto await = [&](std::uint64_t least) {
+    prim::wait_all(
+        e.guard, senders.last - senders.first,
+        [&](int i) { return elastic::own_word<std::uint64_t>(e, elastic::workspace(e).arrival(phase, senders.first + i)); },
+        [&](int, std::uint64_t seen) { return seen >= least; },
+        [&](int i) { return prim::Wait{name, senders.first + i, least}; });
+  };
+  if (phase == elastic::kCombine) await(expected - static_cast<std::uint64_t>(arrivals_per_exchange(e)) + 1);
+  prim::launch_dependents();
+  await(expected);
   prim::elect([&] { prim::store(rounds, round); });
 }
 
@@ -97,7 +107,7 @@ struct Directed {
       directed_detail::await_arrivals(e, phase);
     }
   }
-  // The warp that awaits the peers speaks for its CTA: an epilogue that came any earlier would hold the rank's SMs while the rank waits.
+  // The warp that awaits the peers speaks for its CTA.
   static PRIM_FN void trigger() {
     if (prim::warp() == 0) prim::launch_dependents();
   }

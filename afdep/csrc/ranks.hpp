@@ -63,6 +63,15 @@ void fill_exchange(elastic::Exchange& e, const afdep_shape& shape, const Shapes&
   e.row_weights = reinterpret_cast<float*>(take(rows * 4));
 }
 
+// Once the windows are known. `windows`: their addresses where the rank's kernels can index them.
+inline void set_guard(elastic::Exchange& e, char* const* windows, std::uint64_t timeout_ns) {
+  using elastic::WorkspaceLayout;
+  char* own = e.windows[e.rank];
+  e.guard = prim::make_guard(reinterpret_cast<const std::uint64_t*>(own + WorkspaceLayout::kAbort), own + elastic::workspace(e).wait_record(),
+                             timeout_ns, elastic::abort_code(e.rank, elastic::Failure::timed_out),
+                             {windows, WorkspaceLayout::kAbort, WorkspaceLayout::kMissing, e.num_ranks});
+}
+
 inline void set_dispatch(elastic::Exchange& e, const SourceInput& input, int bucket) {
   e.capacity = bucket;
   e.num_tokens = input.num_tokens;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../../vendor/elastic/combine_columns.cuh"
 #include "../../vendor/elastic/copy_epilogue.cuh"
 #include "../../vendor/elastic/notify.cuh"
 #include "../../vendor/elastic/reduce_epilogue.cuh"
@@ -13,6 +14,7 @@ namespace afdep {
 
 struct LaunchShape {
   int grid, threads, shared_bytes;
+  bool leaves_l1 = false;  // an SM's L1 is what shared memory leaves, and loads in flight need room there
 };
 
 class Shapes {
@@ -64,7 +66,10 @@ class Shapes {
     return {shape_.transport_sms, 32 * (elastic::kNotifyWarps + warps(reserved, dispatch().slot_bytes(), 28)), shared_bytes_};
   }
   LaunchShape copy_launch() const { return {sm_count_, 32 * warps(0, dispatch().slot_bytes(), 32), shared_bytes_}; }
-  LaunchShape combine_launch() const { return {shape_.transport_sms, 32 * warps(0, combine().slot_bytes(), 32), shared_bytes_}; }
+  LaunchShape combine_launch() const {
+    if (one_replier()) return columns_launch();
+    return {shape_.transport_sms, 32 * warps(0, combine().slot_bytes(), 32), shared_bytes_};
+  }
   // The fourth kernel of an exchange of at most `tokens` of the rank's own.
   LaunchShape collect_launch(int tokens) const {
     if (one_replier()) return copy_replies_launch(tokens);
@@ -72,6 +77,10 @@ class Shapes {
   }
 
  private:
+  LaunchShape columns_launch() const {
+    const int slot = elastic::columns_detail::kSlotBytes, each = warps(0, slot, 32);
+    return {shape_.transport_sms, 32 * each, each * slot, true};
+  }
   // A warp a token, as far as SMs and slots go.
   LaunchShape copy_replies_launch(int tokens) const {
     const int slot = combine().slot_bytes(), grid = std::clamp(tokens, 1, sm_count_);

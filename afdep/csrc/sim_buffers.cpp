@@ -27,6 +27,7 @@ void SimBuffers::allocate(int rank) {
   engine_.watch_abort(rank, r.window + elastic::WorkspaceLayout::kAbort);
   fill_exchange(r.exchange, shape_, shapes_, rank, take);
   for (Rank& other : ranks_) other.exchange.windows[rank] = r.window;
+  set_guard(r.exchange, nullptr, 0);
 }
 
 simgpu::Launch SimBuffers::make_launch(int rank, const char* name) const {
@@ -42,7 +43,9 @@ void SimBuffers::launch(int rank, const char* name, const LaunchShape& shape, bo
   simgpu::Launch launch = make_launch(rank, name);
   launch.grid = shape.grid;
   launch.threads = shape.threads;
-  launch.shared_bytes = shape.shared_bytes;
+  // Where a kernel leaves shared memory to L1 its registers hold the SM all the same: nothing runs beside it.
+  launch.shared_bytes = shape.leaves_l1 ? static_cast<int>(engine_.machine().shared_bytes_per_cta) : shape.shared_bytes;
+  launch.leaves_l1 = shape.leaves_l1;
   launch.cooperative = main_kernel;
   launch.programmatic = !main_kernel;
   launch.waits_first = !main_kernel;

@@ -13,7 +13,7 @@ CUDA = sorted((ROOT / "vendor/elastic").glob("prim_cuda*.cuh"))
 NIC_CUDA, NIC_CPU = ROOT / "vendor/elastic/prim_nic.cuh", ROOT / "vendor/simgpu/prim_nic.hpp"
 CPU = sorted(set((ROOT / "vendor/simgpu").glob("prim*.hpp")) - {NIC_CPU})
 DECLARED = re.compile(
-    r"^(?:SIMGPU_UNSEEN )?(?:PRIM_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\("
+    r"^(?:SIMGPU_UNSEEN )?(?:PRIM_FN|PRIM_HOST_FN|inline|__device__) (?:constexpr )?[\w:<>*]+ (\w+)\("
     r"|^(?:class|struct) (?:alignas\(\d+\) )?(\w+)",
     re.M,
 )

@@ -7,7 +7,7 @@
 namespace elastic {
 
 // Called by all threads of CTA 0.
-PRIM_FN void barrier_all_ranks(const Exchange& e, Phase phase, const char* name) {
+PRIM_FN void barrier_all_ranks(const Exchange& e, const char* name) {
   auto* round = own_word<std::uint64_t>(e, WorkspaceLayout::kBarrierRound);
   const std::uint64_t now = prim::load(round);
   const std::int64_t signal = WorkspaceLayout::kBarrierSignals + static_cast<std::int64_t>(now & 1) * 4;
@@ -19,7 +19,7 @@ PRIM_FN void barrier_all_ranks(const Exchange& e, Phase phase, const char* name)
   prim::elect([&] {
     prim::store(round, now + 1);
     const int target = up ? e.num_ranks : 0;
-    prim::wait_until(guard(e, phase), own_word<int>(e, signal), [&](int seen) { return seen == target; },
+    prim::wait_until(e.guard, own_word<int>(e, signal), [&](int seen) { return seen == target; },
                      {name, -1, static_cast<std::uint64_t>(target)});
   });
   prim::sync_warp();

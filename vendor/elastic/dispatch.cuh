@@ -31,8 +31,10 @@ PRIM_FN void write_scales(const Exchange& e, int token, char* record) {
   });
 }
 
-// One token through this warp's shared-memory slot.
-PRIM_FN void send_token(const Exchange& e, int token, int slot, std::uint32_t parity) {
+// One token through this warp's shared-memory slot. A rank that gave up sends nothing: a receiver may still read its records of an
+// exchange before.
+template <class Ended>
+PRIM_FN void send_token(const Exchange& e, int token, int slot, std::uint32_t parity, const Ended& ended) {
   prim::begin_task(token);
   char* record = prim::shared<char>(slot);
   prim::Mbarrier* loaded = slot_mbarrier(slot, e.dispatch);
@@ -56,8 +58,9 @@ PRIM_FN void send_token(const Exchange& e, int token, int slot, std::uint32_t pa
     if (l < e.top_k) prim::store(e.slot_index + static_cast<std::int64_t>(token) * e.top_k + l, index.at(l));
   });
   prim::mbarrier_wait(loaded, parity);
+  const bool silent = prim::broadcast(ended, 0) != 0;
   prim::each_lane([&](int l) {
-    if (index.at(l) < 0) return;
+    if (index.at(l) < 0 || silent) return;
     prim::bulk_store(peer_word<char>(e, owner.at(l), dispatch_record(e, e.rank, index.at(l))), record, e.dispatch.bytes());
   });
   prim::bulk_commit();
@@ -72,9 +75,10 @@ PRIM_FN void send_tokens(const Exchange& e) {
   });
   prim::sync_warp();
   const int tokens = num_tokens(e);
+  const auto ended = gave_up(e);
   std::uint32_t parity = 0;
   for (int t = prim::cta() + index * prim::num_ctas(); t < tokens; t += prim::num_ctas() * warps, parity ^= 1)
-    send_token(e, t, slot, parity);
+    send_token(e, t, slot, parity, ended);
 }
 
 }  // namespace dispatch_detail

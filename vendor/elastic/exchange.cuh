@@ -18,7 +18,7 @@ struct Exchange {
   int num_routed_ranks;      // ranks that hold experts which routes may name: [0, num_routed_ranks)
   unsigned switches;
   std::int64_t inbox_offset;  // of the exchange buffer in a window
-  std::uint64_t timeout_ns;   // of one wait
+  prim::Guard guard;          // of every wait
 
   // ---- this call
   int capacity;              // region stride in records, the same on all ranks
@@ -57,7 +57,7 @@ PRIM_FN int num_tokens(const Exchange& e) {
   return is_token_count(e, tokens) ? tokens : 0;
 }
 
-PRIM_FN WorkspaceLayout workspace(const Exchange& e) { return {e.num_ranks, e.num_experts}; }
+ELASTIC_HOST_DEVICE inline WorkspaceLayout workspace(const Exchange& e) { return {e.num_ranks, e.num_experts}; }
 template <class T>
 PRIM_FN T* own_word(const Exchange& e, std::int64_t offset) {
   return reinterpret_cast<T*>(e.windows[e.rank] + offset);
@@ -69,15 +69,14 @@ PRIM_FN prim::Remote<T> peer_word(const Exchange& e, int peer, std::int64_t offs
 }
 
 // The abort word: the failure in the high half; in the low one 1 + rank, and above it, after a time-out, 1 + the rank that was missing.
-PRIM_FN std::uint64_t abort_code(int rank, Failure failure) {
+ELASTIC_HOST_DEVICE constexpr std::uint64_t abort_code(int rank, Failure failure) {
   return static_cast<std::uint64_t>(failure) << 32 | static_cast<std::uint64_t>(rank + 1);
 }
-// A wait of the combine phase has a quarter more time: it follows waits of other ranks in the dispatch phase, and the rank that
-// misses a peer there is the one that can name it.
-PRIM_FN prim::Guard guard(const Exchange& e, Phase phase = kDispatch) {
-  return prim::make_guard(own_word<std::uint64_t>(e, WorkspaceLayout::kAbort), own_word<char>(e, workspace(e).wait_record()),
-                          phase == kCombine ? e.timeout_ns + e.timeout_ns / 4 : e.timeout_ns, abort_code(e.rank, Failure::timed_out),
-                          prim::Peers{e.windows, WorkspaceLayout::kAbort, e.num_ranks});
+
+// Whether the rank had been told to give up by the end of the kernel before. Asked early and used late, so that nobody waits for the
+// answer.
+PRIM_FN auto gave_up(const Exchange& e) {
+  return prim::alike([&] { return prim::aborted(e.guard) ? 1 : 0; });
 }
 
 // What this rank received. Where the exchange was given up that is nothing: its counts may then not belong together.
@@ -87,9 +86,9 @@ struct Arrived {
 };
 PRIM_FN Arrived arrived(const Exchange& e) {
   const auto received = prim::alike([&] { return prim::load(e.rank_prefix + e.num_ranks - 1); });
-  const auto ended = prim::alike([&] { return prim::aborted(guard(e)) ? 1 : 0; });
+  const auto ended = gave_up(e);
   if (prim::broadcast(ended, 1) == 0) return {prim::broadcast(received, 0), false};
-  prim::elect([&] { prim::pass_on_abort(guard(e)); });
+  prim::elect([&] { prim::pass_on_abort(e.guard); });
   return {0, true};
 }
 PRIM_FN int received_tokens(const Exchange& e) { return arrived(e).tokens; }
@@ -109,7 +108,7 @@ PRIM_FN int reply_region(const Exchange& e, int replier, int master_lane) {
 // Where the shared-memory slot of payload warp `index` starts, behind `reserved` bytes.
 PRIM_FN int slot_offset(int reserved, int index, const RecordFormat& format) { return reserved + index * format.slot_bytes(); }
 PRIM_FN prim::Mbarrier* slot_mbarrier(int offset, const RecordFormat& format) {
-  return prim::shared<prim::Mbarrier>(offset + static_cast<int>(round_up(format.bytes(), 32)));
+  return prim::shared<prim::Mbarrier>(offset + align_up(format.bytes(), 32));
 }
 
 }  // namespace elastic

@@ -14,7 +14,9 @@ constexpr int kMaxRanks = 128;
 constexpr int kMaxTopK = 32;
 constexpr int kMbarrierBytes = 32;  // what a shared-memory slot holds behind its record
 
-ELASTIC_HOST_DEVICE constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+ELASTIC_HOST_DEVICE constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
+// The same where `to` is a power of two.
+ELASTIC_HOST_DEVICE constexpr int align_up(int n, int to) { return (n + to - 1) & -to; }
 
 // One token in flight: [hidden][scales, padded to 32][metadata, padded to 32].
 struct RecordFormat {
@@ -22,10 +24,10 @@ struct RecordFormat {
 
   ELASTIC_HOST_DEVICE constexpr int scales_offset() const { return hidden_bytes; }
   ELASTIC_HOST_DEVICE constexpr int metadata_offset() const {
-    return hidden_bytes + static_cast<int>(round_up(scale_bytes, 32));
+    return hidden_bytes + align_up(scale_bytes, 32);
   }
-  ELASTIC_HOST_DEVICE constexpr int bytes() const { return metadata_offset() + static_cast<int>(round_up(metadata_bytes, 32)); }
-  ELASTIC_HOST_DEVICE constexpr int slot_bytes() const { return static_cast<int>(round_up(bytes() + kMbarrierBytes, 32)); }
+  ELASTIC_HOST_DEVICE constexpr int bytes() const { return metadata_offset() + align_up(metadata_bytes, 32); }
+  ELASTIC_HOST_DEVICE constexpr int slot_bytes() const { return align_up(bytes() + kMbarrierBytes, 32); }
 };
 
 // Dispatch metadata: top_k int32 expert ids, top_k fp32 weights, int32 source id (rank * capacity + token), top_k int32 list
@@ -40,30 +42,31 @@ ELASTIC_HOST_DEVICE constexpr RecordFormat combine_format(int hidden, int top_k)
 struct WorkspaceLayout {
   int num_ranks, num_experts;  // logical experts: num_ranks * experts_per_rank
 
-  static constexpr std::int64_t kBarrierRound = 0;      // u64, own rank
-  static constexpr std::int64_t kBarrierSignals = 8;    // 2 x s32, every rank adds
-  static constexpr std::int64_t kAbort = 16;            // u64: zero, or who gave up and why
-  static constexpr std::int64_t kErrorCount = 24;       // s32, own rank
-  static constexpr std::int64_t kError = 32;            // ErrorRecord
-  static constexpr std::int64_t kFinishedCtas = 96;     // s32, own rank
-  static constexpr std::int64_t kRounds = 104;          // u64 a phase: exchanges this rank has received
-  static constexpr std::int64_t kCountRound = 120;      // u64: count exchanges done, where counts alternate between two copies
-  static constexpr std::int64_t kArrivals = 128;        // u64 [phase][rank]: arrivals of each sender
+  static constexpr int kBarrierRound = 0;      // u64, own rank
+  static constexpr int kBarrierSignals = 8;    // 2 x s32, every rank adds
+  static constexpr int kAbort = 16;            // u64: zero, or who gave up and why
+  static constexpr int kErrorCount = 24;       // s32, own rank
+  static constexpr int kError = 32;            // ErrorRecord
+  static constexpr int kFinishedCtas = 96;     // s32, own rank
+  static constexpr int kMissing = 100;         // s32: 1 + the rank that a wait of this rank misses, for others to read
+  static constexpr int kRounds = 104;          // u64 a phase: exchanges this rank has received
+  static constexpr int kCountRound = 120;      // u64: count exchanges done, where counts alternate between two copies
+  static constexpr int kArrivals = 128;        // u64 [phase][rank]: arrivals of each sender
 
-  ELASTIC_HOST_DEVICE constexpr std::int64_t arrival(int phase, int sender) const {
-    return kArrivals + (static_cast<std::int64_t>(phase) * num_ranks + sender) * 8;
+  ELASTIC_HOST_DEVICE constexpr int arrival(int phase, int sender) const {
+    return kArrivals + (phase * num_ranks + sender) * 8;
   }
   // s32 a destination: next free slot of its region
-  ELASTIC_HOST_DEVICE constexpr std::int64_t slots() const { return round_up(arrival(2, 0), 128); }
+  ELASTIC_HOST_DEVICE constexpr int slots() const { return align_up(arrival(2, 0), 128); }
   // s64 [ranks + experts]: high 32 bits arrivals of this rank's CTAs, low 32 bits the sum of their counts
-  ELASTIC_HOST_DEVICE constexpr std::int64_t reduction() const { return round_up(slots() + num_ranks * 4, 128); }
+  ELASTIC_HOST_DEVICE constexpr int reduction() const { return align_up(slots() + num_ranks * 4, 128); }
   // s64 [copy][source][1 + experts a rank]: -(count) - 1, zero while it has not arrived
-  ELASTIC_HOST_DEVICE constexpr std::int64_t counts(int copy) const {
-    return reduction() + (1 + copy) * static_cast<std::int64_t>(num_ranks + num_experts) * 8;
+  ELASTIC_HOST_DEVICE constexpr int counts(int copy) const {
+    return reduction() + (1 + copy) * (num_ranks + num_experts) * 8;
   }
   // What the own rank's first wait to time out says of itself
-  ELASTIC_HOST_DEVICE constexpr std::int64_t wait_record() const { return round_up(counts(2), 128); }
-  ELASTIC_HOST_DEVICE constexpr std::int64_t bytes() const { return round_up(wait_record() + 128, std::int64_t{2} << 20); }
+  ELASTIC_HOST_DEVICE constexpr int wait_record() const { return align_up(counts(2), 128); }
+  ELASTIC_HOST_DEVICE constexpr int bytes() const { return align_up(wait_record() + 128, 2 << 20); }
 };
 
 // What a rank that gives up leaves behind.

@@ -9,7 +9,7 @@ namespace elastic {
 constexpr int kNotifyWarps = 4;
 constexpr int kNotifyBarrier = 1;
 
-ELASTIC_HOST_DEVICE constexpr int notify_bytes(int num_ranks, int num_experts) { return static_cast<int>(round_up(num_ranks + num_experts, 128)) * 4; }
+ELASTIC_HOST_DEVICE constexpr int notify_bytes(int num_ranks, int num_experts) { return align_up(num_ranks + num_experts, 128) * 4; }
 
 namespace notify_detail {
 
@@ -17,8 +17,8 @@ constexpr std::int64_t kCtaArrival = std::int64_t{1} << 32;
 
 PRIM_FN std::int64_t* reduction_word(const Exchange& e, int i) { return own_word<std::int64_t>(e, workspace(e).reduction()) + i; }
 // Word 0 of a source holds tokens, word 1 + i rows of local expert i.
-PRIM_FN std::int64_t count_word(const Exchange& e, int copy, int source, int word) {
-  return workspace(e).counts(copy) + (static_cast<std::int64_t>(source) * (1 + e.experts_per_rank) + word) * 8;
+PRIM_FN int count_word(const Exchange& e, int copy, int source, int word) {
+  return workspace(e).counts(copy) + (source * (1 + e.experts_per_rank) + word) * 8;
 }
 // A source's tokens travel with the bucket it was given, which has to be the receiver's.
 PRIM_FN std::int64_t with_bucket(const Exchange& e, std::int64_t tokens) { return static_cast<std::int64_t>(e.capacity) << 32 | tokens; }
@@ -91,7 +91,7 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int c
     std::int64_t* word = reduction_word(e, i);
     std::int64_t sum = 0;
     const auto complete = [&](std::int64_t seen) { return sum = seen, seen >> 32 == prim::num_ctas(); };
-    prim::wait_value(guard(e), word, complete, {"dispatch count reduction", e.rank, static_cast<std::uint64_t>(prim::num_ctas())});
+    prim::wait_value(e.guard, word, complete, {"dispatch count reduction", e.rank, static_cast<std::uint64_t>(prim::num_ctas())});
     const std::int64_t count = complete(sum) ? sum & 0xffffffff : 0;
     prim::store(word, std::int64_t{0});
     const int owner = i < e.num_ranks ? i : (i - e.num_ranks) / e.experts_per_rank;
@@ -105,7 +105,7 @@ PRIM_FN std::int64_t take_word(const Exchange& e, int copy, int source, int inde
   auto* word = own_word<std::int64_t>(e, count_word(e, copy, source, index));
   std::int64_t count = 0;
   const auto arrived = [&](std::int64_t seen) { return count = seen, seen != 0; };
-  if (!prim::wait_value(guard(e), word, arrived, {"dispatch counts", source, 0})) return missing;
+  if (!prim::wait_value(e.guard, word, arrived, {"dispatch counts", source, 0})) return missing;
   prim::store(word, std::int64_t{0});
   return decode(count);
 }
@@ -155,7 +155,7 @@ PRIM_FN void receive_counts(const Exchange& e, const RankRange& senders, int cop
     prefix_sum(e.num_ranks, [&](int i) { return rank_counts[i]; },
                [&](int i, int, int inclusive) { prim::store(e.rank_prefix + i, inclusive); });
   if (prim::warp() == 1) {
-    const auto aligned = [&](int i) { return static_cast<int>(round_up(expert_counts[i], e.expert_alignment)); };
+    const auto aligned = [&](int i) { return round_up(expert_counts[i], e.expert_alignment); };
     const auto write = [&](int i, int exclusive) {
       prim::store(e.expert_cursor + i, exclusive);
       prim::store(e.expert_offsets + i, exclusive);

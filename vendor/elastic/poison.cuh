@@ -4,11 +4,6 @@
 
 namespace elastic {
 
-// Whether the rank had been told by the end of the kernel before. Asked early and used late, so that nobody waits for the answer.
-PRIM_FN auto gave_up(const Exchange& e) {
-  return prim::alike([&] { return prim::aborted(guard(e)) ? 1 : 0; });
-}
-
 // The rows of y that this warp's bulk copies have written.
 PRIM_FN void poison_collected(const Exchange& e) {
   for (int t = prim::cta() + prim::warp() * prim::num_ctas(); t < e.num_tokens; t += prim::num_ctas() * prim::num_warps()) {

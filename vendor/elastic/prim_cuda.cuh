@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #define PRIM_FN __device__ __forceinline__
+#define PRIM_HOST_FN inline __host__ __device__
 #define PRIM_FN_COLD static __device__ __noinline__  // off every fast path, whose instructions it would spread
 #define PRIM_KERNEL __global__
 #define PRIM_LAUNCH_BOUNDS(threads) __launch_bounds__(threads, 1)

@@ -10,10 +10,8 @@ namespace prim {
 template <int K, class Word, class Predicate, class Describe>
 PRIM_FN std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate predicate, Describe describe) {
   const int lane = detail::lane();
-  std::uint64_t started = 0, seen = 0;
-  for (unsigned polls = 0;; ++polls) {
-    const bool check = polls % detail::kPollsPerCheck == 0;
-    const bool ended = check && __any_sync(detail::kAllLanes, aborted(guard)) != 0;
+  std::uint64_t since = 0, seen = 0;
+  for (unsigned polls = 1;; ++polls) {
     bool satisfied = false;
     PRIM_UNROLL
     for (int k = 0; k < K; ++k) {
@@ -24,14 +22,14 @@ PRIM_FN std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate p
     }
     const std::uint32_t ready = __ballot_sync(detail::kAllLanes, satisfied);
     __syncwarp();  // what the satisfied lanes acquired, the others may read too
-    if (ended) return detail::pass_on(guard), 0;
-    if (ready != 0) return ready;
-    if (!check) continue;
-    const std::uint64_t now = detail::clock_ns();
-    if (polls == 0) started = now;
-    if (__any_sync(detail::kAllLanes, now - started > guard.timeout_ns) == 0) continue;
-    if (lane == 0) detail::time_out(guard, describe(0), seen);
-    return 0;
+    if (ready != 0) {
+      if (lane == 0 && since != 0) detail::found(guard);
+      return ready;
+    }
+    if (polls % detail::kPollsPerCheck != 0) continue;
+    if (lane == 0) since = detail::look_around(guard, describe(0), since, seen);
+    since = __shfl_sync(detail::kAllLanes, since, 0);
+    if (since == 0) return 0;
   }
 }
 

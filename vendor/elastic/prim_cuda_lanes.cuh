@@ -71,7 +71,7 @@ PRIM_FN void elect(F&& f) {
 // Lane-parallel loop over [0, n) in steps of `stride` warps of 32, starting at this warp's place `first`.
 template <class F>
 PRIM_FN void for_strided(int first, int stride, int n, F&& f) {
-  for (int i = first * 32 + detail::lane(); i < n; i += stride * 32) f(i);
+  _Pragma("unroll 1") for (int i = first * 32 + detail::lane(); i < n; i += stride * 32) f(i);
 }
 // 16-byte vectors of plain data without primitives inside.
 template <class F>

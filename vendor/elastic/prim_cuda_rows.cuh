@@ -25,7 +25,7 @@ PRIM_FN Vec16 load_relaxed_sys(const Vec16* p) {
 }
 // This lane's vectors first, first + 32, ... below `vectors`, at most kRowBatch of them, polled together until all have arrived.
 PRIM_FN bool wait_batch(const Guard& guard, const Vec16* from, int first, int vectors, Vec16 (&polled)[kRowBatch], const Wait& wait) {
-  std::uint64_t started = 0;
+  std::uint64_t since = 0;
   for (unsigned polls = 1;; ++polls) {
     bool arrived = true;
     PRIM_UNROLL
@@ -34,14 +34,13 @@ PRIM_FN bool wait_batch(const Guard& guard, const Vec16* from, int first, int ve
     PRIM_UNROLL
     for (int j = 0; j < kRowBatch; ++j)
       if (first + 32 * j < vectors) arrived &= has_arrived(polled[j]);
-    if (arrived) return true;
+    if (arrived) {
+      if (since != 0) found(guard);
+      return true;
+    }
     if (polls % kPollsPerCheck != 0) continue;
-    if (aborted(guard)) return false;
-    const std::uint64_t now = clock_ns();
-    if (polls == kPollsPerCheck) started = now;
-    if (now - started <= guard.timeout_ns) continue;
-    time_out(guard, wait, kPoison);
-    return false;
+    since = look_around(guard, wait, since, kPoison);
+    if (since == 0) return false;
   }
 }
 

@@ -8,7 +8,7 @@
 namespace elastic {
 
 // Shared memory of one warp: the row and the list of its replies.
-ELASTIC_HOST_DEVICE constexpr int reduce_slot_bytes(int hidden_bytes, int top_k) { return static_cast<int>(round_up(hidden_bytes + top_k * 4, 32)); }
+ELASTIC_HOST_DEVICE constexpr int reduce_slot_bytes(int hidden_bytes, int top_k) { return align_up(hidden_bytes + top_k * 4, 32); }
 
 namespace epilogue_detail {
 

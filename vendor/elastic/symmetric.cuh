@@ -18,14 +18,14 @@ PRIM_FN void drain() {
 struct Symmetric {
   // Nobody writes before every rank has arrived, that is, has read what the previous exchange left in its inbox.
   static PRIM_FN void open(const Exchange& e, Phase phase) {
-    if (prim::cta() == 0) barrier_all_ranks(e, phase, phase == kDispatch ? "dispatch entry barrier" : "combine entry barrier");
+    if (prim::cta() == 0) barrier_all_ranks(e, phase == kDispatch ? "dispatch entry barrier" : "combine entry barrier");
     prim::sync_grid();
   }
   // What this rank sent has landed, and so has what everybody sent.
   static PRIM_FN void close(const Exchange& e, Phase phase) {
     drain();
     prim::sync_grid();
-    if (prim::cta() == 0) barrier_all_ranks(e, phase, phase == kDispatch ? "dispatch exit barrier" : "combine exit barrier");
+    if (prim::cta() == 0) barrier_all_ranks(e, phase == kDispatch ? "dispatch exit barrier" : "combine exit barrier");
   }
   // Every thread; a CTA's first one speaks for it. What the kernel may still await then is the exit barrier.
   static PRIM_FN void trigger() { prim::launch_dependents(); }

@@ -22,6 +22,7 @@ struct Barrier {
 struct Launch {
   const char* name = "";
   int grid = 1, threads = 32, shared_bytes = 0;
+  bool leaves_l1 = false;     // room in L1 for many loads in flight
   bool cooperative = false;
   bool programmatic = false;  // may start when the predecessor's CTAs have triggered
   bool waits_first = false;   // touches nothing but shared memory before griddepcontrol.wait

@@ -14,14 +14,15 @@
 // Link: one-way latency and payload bandwidth of one direction of one rank's port; message = port time a message costs on top.
 // Memory: latencies of a load that hits L2 or not; latency_spread = mean of what a warp's task adds to both, as a share: a
 //   draw from [0, 3 spread] a task, density falling outwards, so that the slowest of many tasks is slower than that of few; bandwidths of the whole device; l2_bytes = what a repeated sweep keeps.
-// SM: bandwidth of one SM's load/store path and of its bulk-copy engine; issue and added latency of a bulk copy.
+// SM: bandwidth of one SM's load/store path where the CTA takes the SM's shared memory, and of its loads where it leaves L1 room for
+//   those in flight; bandwidth of its bulk-copy engine; issue and added latency of a bulk copy.
 // Synchronisation: what the name says; acquire = a system-scope acquire load, which every poll of a wait is at least once; poll = a word changes to its poller goes on; warp = added per participating warp.
 #define SIMGPU_MACHINE_CONSTANTS(X)                                                                                       \
   X(host_launch_ns) X(graph_gap_ns) X(cooperative_launch_ns) X(pdl_launch_ns) X(pdl_release_ns) X(cta_start_ns)          \
   X(kernel_drain_ns)                                                                                                     \
   X(nvlink_latency_ns) X(nvlink_gb_per_s) X(nvlink_message_ns)                                                           \
   X(l2_latency_ns) X(latency_spread) X(l2_gb_per_s) X(l2_bytes) X(hbm_latency_ns) X(hbm_gb_per_s)                                          \
-  X(sm_load_gb_per_s) X(bulk_gb_per_s) X(bulk_issue_ns) X(bulk_latency_ns) X(accumulate_ns)                              \
+  X(sm_load_gb_per_s) X(sm_load_l1_gb_per_s) X(bulk_gb_per_s) X(bulk_issue_ns) X(bulk_latency_ns) X(accumulate_ns)                              \
   X(atomic_ns) X(acquire_ns) X(poll_ns) X(fence_ns) X(cta_barrier_ns) X(warp_barrier_ns) X(grid_sync_ns) X(syncwarp_ns) X(shuffle_ns) \
   X(shared_ns) X(store_ns)                                                                                               \
   X(sm_count) X(threads_per_sm) X(shared_bytes_per_sm) X(shared_bytes_per_cta)

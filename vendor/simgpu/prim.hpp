@@ -6,6 +6,7 @@
 
 #define PRIM_FN inline
 #define PRIM_FN_COLD inline
+#define PRIM_HOST_FN inline
 #define PRIM_KERNEL inline
 #define PRIM_LAUNCH_BOUNDS(threads)
 #define PRIM_ARGS(type) const type&

@@ -17,6 +17,7 @@ inline std::uint32_t add_bf16x2(std::uint32_t a, std::uint32_t b) {
 struct Peers {
   char* const* windows = nullptr;
   std::int64_t abort_word = 0;
+  std::int64_t missing_word = 0;
   int num_ranks = 0;
 };
 inline Guard make_guard(const std::uint64_t* abort_word, void*, std::uint64_t, std::uint64_t, const Peers&) { return {abort_word}; }

@@ -34,7 +34,8 @@ class Gather {
     engine->check(p, static_cast<std::size_t>(bytes), "load");
     double latency = 0;
     simgpu::Sm& sm = engine->gpu(own_rank()).sms[static_cast<std::size_t>(fiber.cta->sm)];
-    const Time path = sm.load.use(fiber.clock, bytes, cost().sm_load_gb_per_s);
+    const double rate = fiber.cta->kernel->launch.leaves_l1 ? cost().sm_load_l1_gb_per_s : cost().sm_load_gb_per_s;
+    const Time path = sm.load.use(fiber.clock, bytes, rate);
     const Time memory = engine->memory_traffic(own_rank(), p, static_cast<std::size_t>(bytes), fiber.clock, &latency);
     done_ = std::max(done_, std::max(path, memory) + from_ns(latency * fiber.latency_factor));
   }
