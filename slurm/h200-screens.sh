@@ -13,10 +13,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 harness=(.venv/bin/python -m harness)
 out=out/h200
 
-every="m2n,afdep,afdep@bd4db4da,nccl"
+both="m2n,afdep"
+every="$both,afdep@bd4db4da,nccl"
 
 plan() {
-    "${harness[@]}" plan screen=grid "launcher.out=$out" launcher.timeout_s=120 "$@"
+    "${harness[@]}" plan screen=grid "launcher.out=$out" "$@"
     sleep 1 # plans run in the order of their times of creation, which are in seconds
 }
 
@@ -35,11 +36,10 @@ fi
 
 rm -rf "$out/plans"
 plan screen.name=h200 backend=upstream "arm=[$every]" hidden=2048 dtype=bf16 routing=random backend.pairs=4
-plan screen.name=h200-sms backend=upstream "arm=[m2n,afdep]" exchange.transport_sms=64 backend.pairs=2
-plan screen.name=h200 backend=upstream "arm=[$every]" hidden=4096 dtype=bf16 routing=random backend.pairs=2
-plan screen.name=h200 backend=upstream "arm=[$every]" "hidden=[2048,4096]" dtype=fp8 routing=random backend.pairs=2
-plan screen.name=h200-eager backend=upstream "arm=[m2n,afdep]" exchange.mode=eager backend.pairs=2
-plan screen.name=h200 backend=upstream "arm=[m2n,afdep]" "hidden=[2048,4096]" "dtype=[bf16,fp8]" routing=skew \
-    backend.pairs=2
-plan screen.name=h200-free backend=cuda "arm=[m2n,afdep]" backend.pairs=2
-"${harness[@]}" bundle "launcher.out=$out" to=out/h200-bundle
+plan screen.name=h200-sms backend=upstream "arm=[$both]" exchange.transport_sms=64 backend.pairs=2
+plan screen.name=h200 backend=upstream "arm=[$both]" hidden=4096 dtype=bf16 routing=random backend.pairs=2
+plan screen.name=h200 backend=upstream "arm=[$both]" "hidden=[2048,4096]" dtype=fp8 routing=random backend.pairs=2
+plan screen.name=h200-free backend=cuda "arm=[$both]" "hidden=[2048,4096]" backend.pairs=2
+plan screen.name=h200-eager backend=upstream "arm=[$both]" exchange.mode=eager backend.pairs=2
+plan screen.name=h200 backend=upstream "arm=[$both]" "hidden=[2048,4096]" "dtype=[bf16,fp8]" routing=skew backend.pairs=2
+"${harness[@]}" bundle "launcher.out=$out" launcher.timeout_s=120 to=out/h200-bundle

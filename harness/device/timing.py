@@ -14,6 +14,7 @@ import torch.distributed as dist
 from harness.config import Backend, DeviceTiming
 from harness.device import host_calls
 from harness.device.endpoint import Measurement
+from harness.device.meeting import meet
 
 Batch = Callable[[], None]
 """Enqueues a fixed number of exchanges: a replay."""
@@ -40,15 +41,14 @@ def measure(backend: Backend, mode: str, one: Repeatable) -> Measurement:
         mode: graph: replays of a captured graph; eager: each call made by the host, its calls counted afterwards.
         one: the exchange.
     """
-    timing, exchanges = backend.device, backend.num_exchanges
-    assert timing is not None
+    timing, exchanges = _timing(backend), backend.num_exchanges
     make = {"graph": _captured, "eager": _called}[mode]
     batch = make(one, exchanges)
     if timing.least_replay_us:
-        exchanges = _enough(timing, batch, exchanges, one)
+        exchanges = _enough(backend, batch, exchanges, one)
         batch = make(one, exchanges)
     sample = {"device": _free_running, "host": _behind_barriers}[timing.rendezvous]
-    samples, host_s = sample(timing, batch, one)
+    samples, host_s = sample(backend, batch, one)
     calls = host_calls.count(one, backend.num_exchanges) if mode == "eager" else None
     return Measurement(
         [sample_ms * 1e3 / exchanges for sample_ms in samples],
@@ -56,6 +56,11 @@ def measure(backend: Backend, mode: str, one: Repeatable) -> Measurement:
         statistics.median(host_s) * 1e6 / exchanges,
         calls,
     )
+
+
+def _timing(backend: Backend) -> DeviceTiming:
+    assert backend.device is not None
+    return backend.device
 
 
 def _captured(one: Repeatable, exchanges: int) -> Batch:
@@ -76,9 +81,10 @@ def _called(one: Repeatable, exchanges: int) -> Batch:
     return batch
 
 
-def _enough(timing: DeviceTiming, batch: Batch, exchanges: int, one: Repeatable) -> int:
+def _enough(backend: Backend, batch: Batch, exchanges: int, one: Repeatable) -> int:
     """How many exchanges take the least time of a replay; the same on all ranks."""
-    samples, _ = _behind_barriers(timing, batch, one)
+    timing = _timing(backend)
+    samples, _ = _behind_barriers(backend, batch, one)
     sample_ms = statistics.median(samples)
     needed = max(exchanges, math.ceil(timing.least_replay_us / (sample_ms * 1e3 / exchanges)))
     by_rank: list[int] = [0] * dist.get_world_size()
@@ -86,13 +92,13 @@ def _enough(timing: DeviceTiming, batch: Batch, exchanges: int, one: Repeatable)
     return max(by_rank)
 
 
-def _behind_barriers(timing: DeviceTiming, batch: Batch, one: Repeatable) -> tuple[list[float], list[float]]:
-    """Milliseconds of the device, and seconds of the host, of replays that each start behind a barrier of the hosts."""
+def _behind_barriers(backend: Backend, batch: Batch, one: Repeatable) -> tuple[list[float], list[float]]:
+    """Milliseconds of the device, and seconds of the host, of replays that each start behind a meeting of all ranks."""
+    timing = _timing(backend)
     samples, host_s = [], []
     for _ in range(timing.warm_up + timing.replays):
         start, end = _event(), _event()
-        torch.cuda.synchronize()
-        dist.barrier()
+        meet(backend.ranks_per_gpu)
         start.record()
         host_s.append(_timed(batch))
         end.record()
@@ -101,15 +107,15 @@ def _behind_barriers(timing: DeviceTiming, batch: Batch, one: Repeatable) -> tup
     return samples[timing.warm_up :], host_s[timing.warm_up :]
 
 
-def _free_running(timing: DeviceTiming, batch: Batch, one: Repeatable) -> tuple[list[float], list[float]]:
+def _free_running(backend: Backend, batch: Batch, one: Repeatable) -> tuple[list[float], list[float]]:
     """The same of replays back to back, with an event between each two.
 
     The untimed replays ahead are the rendezvous: a source's exchange ends when every FFN rank has replied, and an FFN
     rank replies when every source has sent, so where the first event stands on the device no rank is more than an
     exchange from any other, and no host is waited for.
     """
-    torch.cuda.synchronize()
-    dist.barrier()
+    timing = _timing(backend)
+    meet(backend.ranks_per_gpu)
     events, host_s = [_event()], []
     for _ in range(timing.warm_up):
         batch()
