@@ -71,7 +71,7 @@ class DeviceTiming:
 
     Args:
         rendezvous: device: replays run free behind untimed ones, in which all ranks meet; host: each replay starts
-            behind a barrier of the hosts and a synchronisation.
+            behind a barrier of all ranks and a synchronisation.
         least_replay_us: a replay holds as many exchanges as take this long, and at least `num_exchanges`.
         replays: timed ones of a cell.
         warm_up: untimed ones ahead of them.
