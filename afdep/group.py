@@ -7,33 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep.errors import (
-    AfdepError,
-    BucketMismatchError,
-    DeadBufferError,
-    DeviceAssertion,
-    PeerRefusedError,
-    ShapeError,
-    TokenCountAssertion,
-)
+from afdep.errors import AfdepError, DeadBufferError, ShapeError
+from afdep.failure_codes import reported
 from afdep.session import Session
 from afdep.shapes import ExchangeShape
-
-FAILURES = {1: "expert_out_of_range", 2: "duplicate_expert"}
-REFUSED = 3
-_NUM_TOKENS, _OTHER_BUCKET = 4, 5
-
-
-def reported(failure: int, rank: int, token: int, lane: int, expert: int) -> AfdepError:
-    """What a rank's kernels reported, by its error record; -1s on a rank that was only told."""
-    if failure == REFUSED:
-        return PeerRefusedError(rank)
-    if failure == _NUM_TOKENS:
-        return TokenCountAssertion(rank, token, expert)
-    if failure == _OTHER_BUCKET:
-        found = (None, None, None) if token < 0 else (token, lane, expert)
-        return BucketMismatchError(rank, *found)
-    return DeviceAssertion(FAILURES[failure], rank, token, lane, expert)
 
 
 class Group:

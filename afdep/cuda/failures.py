@@ -4,11 +4,10 @@ from ctypes import byref, c_int32, c_uint64
 
 from afdep.cuda.native import CudaLibrary, WaitRecordStruct
 from afdep.device_errors import PeerTimeoutError, WaitTimeoutError
-from afdep.group import reported
+from afdep.failure_codes import Failure, reported
 from afdep.layout import MAX_RANKS
 from afdep.native import ErrorRecordStruct
 
-_TIMED_OUT = 6
 _UNKNOWN = (-1, -1, -1)
 """Token, lane and id of another rank's assertion: its own exception names them."""
 
@@ -26,7 +25,7 @@ def check(native: CudaLibrary, handle: int, rank: int) -> None:
     if word.value == 0:
         return
     failure, missing, origin = word.value >> 32, (word.value >> 16 & 0xFFFF) - 1, (word.value & 0xFFFF) - 1
-    if failure != _TIMED_OUT:
+    if failure != Failure.timed_out:
         raise reported(failure, origin, *((error.token, error.lane, error.expert) if origin == rank else _UNKNOWN))
     peer = None if missing < 0 else missing
     if origin != rank:
