@@ -7,21 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from afdep import controls, proof
+from afdep import controls, native_shape, proof
 from afdep.arms import Arm
 from afdep.buffer import Buffer
-from afdep.dtypes import DISPATCH_DTYPES
 from afdep.errors import OrderError, ShapeError
 from afdep.graph import Graph, capturing
 from afdep.group import Group
-from afdep.native import ShapeStruct, byref
+from afdep.native import byref
 from afdep.reference import BF16
 from afdep.session import Session
 from afdep.shapes import ExchangeShape
 from afdep.timing import Load
 
-_PROTOCOLS = {"m2n": 0, "afdep": 1}
-_DTYPES = {name: code for code, name in enumerate(DISPATCH_DTYPES)}
 _POISON = 0xFF
 
 
@@ -45,7 +42,8 @@ class Buffers:
         self.simulator = session.simulator
         self._session = session
         self._native = session.simulator.native
-        self._handle = self.simulator.add_buffers(self._native_shape())
+        self._native_shape = native_shape.struct_of(shape, arm)
+        self._handle = self.simulator.add_buffers(self._native_shape)
         self._group = Group(session, shape, self._handle)
         self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
 
@@ -53,20 +51,18 @@ class Buffers:
     def identity(self) -> dict[str, Any]:
         """What runs, as the loaded library reports it: digest, target, fiber, protocol and switches."""
         info = self._native.build_info
-        shape = self._native_shape()
-        protocol = {code: name for name, code in _PROTOCOLS.items()}[shape.protocol]
         return {
             "digest": info.digest,
             "target": info.target,
             "fiber": info.fiber,
-            "protocol": protocol,
-            "switches": dict(controls.from_bits(shape.switches)),
+            "protocol": native_shape.protocol_of(self._native_shape),
+            "switches": dict(controls.from_bits(self._native_shape.switches)),
         }
 
     @property
     def registered_bytes(self) -> int:
         """Registered transport memory of a rank, without the workspace."""
-        return int(self._native.inbox_bytes(byref(self._native_shape())))
+        return int(self._native.inbox_bytes(byref(self._native_shape)))
 
     def buffer(self, rank: int) -> Buffer:
         """The Buffer of a rank.
@@ -213,19 +209,3 @@ class Buffers:
     def _check_rank(self, rank: int) -> None:
         if not 0 <= rank < self.layout.num_ranks:
             raise ShapeError("rank", f"0..{self.layout.num_ranks - 1}", rank, f"{self.layout} has no other ranks.")
-
-    def _native_shape(self) -> ShapeStruct:
-        shape = self.shape
-        return ShapeStruct(
-            self.layout.attention_ranks,
-            self.layout.ffn_ranks,
-            shape.hidden,
-            shape.num_experts,
-            shape.top_k,
-            shape.capacity,
-            _DTYPES[shape.dispatch_dtype],
-            shape.transport_sms,
-            _PROTOCOLS[self.arm.protocol],
-            controls.bits(self.arm),
-            shape.expert_alignment,
-        )

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 
-from afdep import build, calls, controls
+from afdep import build, calls, controls, native_shape
 from afdep.arms import Arm
 from afdep.cuda import agreement, capture, inputs, native, windows
 from afdep.cuda.counts import PendingCounts
@@ -19,7 +19,7 @@ from afdep.cuda.inputs import Outgoing
 from afdep.cuda.life import Life
 from afdep.cuda.makers import Maker
 from afdep.cuda.memory import address, tensor
-from afdep.cuda.rank import NativeRank, shape_struct
+from afdep.cuda.rank import NativeRank
 from afdep.cuda.received import DeviceReceived, received_views
 from afdep.cuda.streams import high_priority, ordered
 from afdep.errors import ShapeError
@@ -96,7 +96,7 @@ class DeviceBuffer:
         agreement.agree(group, agreement.fields(self.shape, self.arm, self._native.build_info.digest))
         self.rank = dist.get_rank(group)
         self.role = self.layout.role(self.rank)
-        self._native_shape = shape_struct(self.shape, self.arm)
+        self._native_shape = native_shape.struct_of(self.shape, self.arm)
         self._timeout_s = timeout_s
         first_timeout_s = max(timeout_s, _FIRST_TIMEOUT_S) if first_timeout_s is None else first_timeout_s
         self._end = NativeRank(self._native, group, self.rank, self._native_shape, maker, first_timeout_s)

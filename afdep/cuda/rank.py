@@ -3,28 +3,12 @@
 from ctypes import byref, c_void_p
 from typing import Any
 
-from afdep import controls
-from afdep.arms import Arm
 from afdep.cuda import agreement, failures, windows
 from afdep.cuda.makers import Maker
 from afdep.cuda.native import CudaLibrary
 from afdep.device_errors import DeviceError
-from afdep.dtypes import DISPATCH_DTYPES
 from afdep.errors import DeadBufferError
 from afdep.native import ShapeStruct
-from afdep.shapes import ExchangeShape
-
-_PROTOCOLS = {"m2n": 0, "afdep": 1}
-
-
-def shape_struct(shape: ExchangeShape, arm: Arm) -> ShapeStruct:
-    """The shape as the native library takes it."""
-    return ShapeStruct(
-        *(shape.layout.attention_ranks, shape.layout.ffn_ranks),
-        *(shape.hidden, shape.num_experts, shape.top_k, shape.capacity),
-        *(list(DISPATCH_DTYPES).index(shape.dispatch_dtype), shape.transport_sms, _PROTOCOLS[arm.protocol]),
-        *(controls.bits(arm), shape.expert_alignment),
-    )
 
 
 class NativeRank:
