@@ -2,27 +2,15 @@
 #include <cstdio>
 #include <cstring>
 
-#include "../../vendor/simgpu/engine.hpp"
+#include "../sim/toy_machine.hpp"
 #include "primitives.cu"
 
 namespace {
 
 constexpr int kSeeds = 50;
 
-// Any machine will do: the probe asks for results, not for times.
-simgpu::Machine machine() {
-  simgpu::Machine m;
-#define SIMGPU_ANY(name) m.name = 100;
-  SIMGPU_MACHINE_CONSTANTS(SIMGPU_ANY)
-#undef SIMGPU_ANY
-  m.sm_count = 4;
-  m.threads_per_sm = 2048;
-  m.shared_bytes_per_sm = m.shared_bytes_per_cta = 1 << 17;
-  return m;
-}
-
 int failed_checks(const simgpu::Options& options) {
-  simgpu::Engine engine(1, machine(), options);
+  simgpu::Engine engine(1, toy_machine(4), options);
   simgpu::Memory& memory = engine.memory();
   auto* failed = reinterpret_cast<int*>(memory.allocate(0, primitives::kNumExpectations * sizeof(int)));
   auto* abort_word = reinterpret_cast<std::uint64_t*>(memory.allocate(0, 8));

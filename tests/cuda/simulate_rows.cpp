@@ -6,23 +6,12 @@
 #include <set>
 #include <string>
 
-#include "../../vendor/simgpu/engine.hpp"
+#include "../sim/toy_machine.hpp"
 #include "rows.cu"
 
 namespace {
 
 constexpr int kExchanges = 5;
-
-simgpu::Machine machine() {
-  simgpu::Machine m;
-#define SIMGPU_ANY(name) m.name = 100;
-  SIMGPU_MACHINE_CONSTANTS(SIMGPU_ANY)
-#undef SIMGPU_ANY
-  m.sm_count = 4;
-  m.threads_per_sm = 2048;
-  m.shared_bytes_per_sm = m.shared_bytes_per_cta = 1 << 16;
-  return m;
-}
 
 // What the blocked fibers wait for, each once.
 std::string waits(const simgpu::Engine& engine) {
@@ -35,7 +24,7 @@ std::string waits(const simgpu::Engine& engine) {
 
 class Pair {
  public:
-  explicit Pair(const simgpu::Options& options) : engine_(2, machine(), options) {
+  explicit Pair(const simgpu::Options& options) : engine_(2, toy_machine(4), options) {
     constexpr std::size_t kInboxBytes = 2 * rows::kRows * rows::kVectors * sizeof(prim::Vec16);
     to_ = {1, take<prim::Vec16>(0, kInboxBytes), take<std::uint64_t>(1, 8), take<std::uint64_t>(0, 8), take<int>(0, 4), take<int>(0, 4)};
     from_ = to_;

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.programs import ENGINE, ROOT, compiled, linked, ran
 
 SEEDS = 200
-SOURCES = ("tests/cuda/rows.cu", "tests/cuda/simulate_rows.cpp")
+SOURCES = ("tests/cuda/rows.cu", "tests/cuda/simulate_rows.cpp", "tests/sim/toy_machine.hpp")
 ONE_WORD = ("vendor/simgpu/prim_rows.hpp", "k < 4; ++k)\n    if (v.word[k]", "k < 1; ++k)\n    if (v.word[k]")
 POISON_SENT = ("vendor/simgpu/prim_rows.hpp", "word &= 0x7fffffffu", "word &= 0xffffffffu")
 NOT_DONE = ("tests/cuda/rows.cu", "e.epoch < 2 ? 0 : e.epoch - 2", "0")
@@ -30,8 +30,8 @@ def planted(tmp_path: Path, engine: list[Path]) -> Callable[[Edit], Path]:
 
     def plant(edit: Edit) -> Path:
         shutil.copytree(ROOT / "vendor", tmp_path / "vendor", ignore=shutil.ignore_patterns("__pycache__"))
-        (tmp_path / "tests/cuda").mkdir(parents=True)
         for source in SOURCES:
+            (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / source, tmp_path / source)
         name, old, new = edit
         text = (tmp_path / name).read_text("utf-8")
