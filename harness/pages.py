@@ -79,7 +79,8 @@ def _heading(part: Part) -> str:
         replay = f"at least {device.least_replay_us:,} us each"
     start = {"host": "each behind a barrier of all ranks", "device": "free-running"}[device.rendezvous]
     kind = {"graph": "graph replays", "eager": "calls by the host in batches"}[plan.exchange.mode]
-    share = "" if plan.backend.ranks_per_gpu == 1 else f", {plan.backend.ranks_per_gpu} ranks a GPU"
+    most = plan.backend.ranks_per_gpu
+    share = "" if most == 1 else f", at most {most} ranks a GPU, co-located"
     return f"{plan.exchange.transport_sms} transport SMs, {kind} of {replay}, {start}{share}"
 
 

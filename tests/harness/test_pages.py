@@ -7,12 +7,11 @@ import pytest
 
 from harness import pages, upstream
 from harness.config import Backend, DeviceTiming, Floor, Row
-from harness.device import page
 from harness.errors import PublishedError
 from harness.identity import Identity
 from harness.order import processes
 from harness.plan import PlanFile, PlannedArm
-from harness.records import Reading, read, record_files
+from harness.records import Reading, read
 from harness.workspace import REPOSITORY, Workspace
 from tests.harness.samples import EXCHANGE, plan, record
 
@@ -84,6 +83,24 @@ def test_plans_that_timed_alike_stand_under_one_heading():
     assert any("at least 2,000 us each, free-running" in one for one in headings)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "words"), [(1, ", each behind a barrier of all ranks"), (3, ", at most 3 ranks a GPU, co-located")]
+)
+def test_a_heading_says_how_many_ranks_the_fullest_gpu_has_where_they_share(ranks, words):
+    part = measured()
+    backend = dataclasses.replace(part.plan.backend, ranks_per_gpu=ranks)
+    text = pages.text(
+        [
+            pages.Part.of(
+                dataclasses.replace(part.file, plan=dataclasses.replace(part.plan, backend=backend)), Reading((), (), 1)
+            )
+        ],
+        {},
+    )
+    (heading,) = [line for line in text.splitlines() if line.startswith("## 24")]
+    assert heading.endswith(words)
+
+
 def test_a_missing_cell_is_a_dash_and_is_listed():
     part = measured()
     fewer = tuple(one for one in part.reading.records if (one.arm, one.tokens) != ("nccl", 8))
@@ -104,11 +121,7 @@ def test_a_lost_table_of_upstream_figures_is_an_error(tmp_path):
 
 
 def test_the_kept_page_is_the_one_of_the_kept_records():
-    kept = Workspace(KEPT)
-    if kept.plans.is_dir():
-        text = pages.text(pages.parts_of(kept), upstream.load())
-    else:
-        text = page.text(read(record_files(KEPT)).records)
+    text = pages.text(pages.parts_of(Workspace(KEPT)), upstream.load())
     assert (REPOSITORY / "reports" / "h200.md").read_text("utf-8") == text
 
 
