@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ReportError, WorkspaceError
+from harness.errors import ReportError, UsageError, WorkspaceError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -77,3 +77,19 @@ class Workspace:
 def displayed(path: Path, repository: Path) -> str:
     """A path as it is printed: from the repository on where it lies below, else in full."""
     return str(path.relative_to(repository)) if path.is_relative_to(repository) else str(path)
+
+
+def kept_path(kind: str, name: str | None, repository: Path, suffix: str = ".parquet") -> Path | None:
+    """Where `keep=NAME` puts a record, under records/KIND; None where nothing is kept.
+
+    Raises:
+        UsageError: a record of that name is there.
+    """
+    if name is None:
+        return None
+    path = repository / "records" / kind / f"{name}{suffix}"
+    if path.exists():
+        raise UsageError(
+            f"keep: expected a new name, received {name!r}, which is there.", "Records stay: choose another."
+        )
+    return path

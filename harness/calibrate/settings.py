@@ -9,6 +9,7 @@ from afdep import Machine
 from harness.calibrate.judging import RULE_OF, Limits
 from harness.errors import ConfigError, UsageError, valid_names
 from harness.words import as_name, as_word
+from harness.workspace import kept_path
 
 NONE, DEVICE = "none", "device"
 
@@ -96,10 +97,7 @@ def _source(word: str, repository: Path) -> Path | None:
 def _keep(name: str, repository: Path) -> str | None:
     if name == NONE:
         return None
-    if (repository / "records" / "calibrations" / name).exists():
-        raise UsageError(
-            f"keep: expected a new name, received {name!r}, which is there.", "Records stay: choose another."
-        )
+    kept_path("calibrations", name, repository, suffix="")  # refuses a name that is taken before anything is measured
     return name
 
 

@@ -15,7 +15,7 @@ from harness.faults.recording import of_hunts, report, status_of
 from harness.faults.settings import FaultSettings, fault_settings
 from harness.records.faults import read_faults, write_faults
 from harness.surroundings import OK, Surroundings
-from harness.workspace import Workspace, displayed
+from harness.workspace import Workspace, displayed, kept_path
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -24,7 +24,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     settings = fault_settings(config, around.repository)
     if settings.to is not None:
         return _make(settings, settings.to, around)
-    kept = _kept(settings.keep, around.repository)
+    kept = kept_path("faults", settings.keep, around.repository)
     measured = [] if settings.source is None else read_faults(settings.source)
     command = shlex.join(["python", "-m", "harness", "faults", *texts])
     hunts = of_hunts(hunt_all(settings.shipped_seeds, lambda one: around.print_line(_line(one))), command, around.now())
@@ -65,14 +65,3 @@ def _make(settings: FaultSettings, folder: Path, around: Surroundings) -> int:
         f"written: {displayed(folder, around.repository)}, {len(digests)} libraries, {len(trials)} trials"
     )
     return OK
-
-
-def _kept(name: str | None, repository: Path) -> Path | None:
-    if name is None:
-        return None
-    path = repository / "records" / "faults" / f"{name}.parquet"
-    if path.exists():
-        raise UsageError(
-            f"keep: expected a new name, received {name!r}, which is there.", "Records stay: choose another."
-        )
-    return path

@@ -17,7 +17,7 @@ from harness.sections import launcher
 from harness.surroundings import OK, Surroundings
 from harness.trees import exclusive_directory
 from harness.words import as_choice
-from harness.workspace import Workspace, displayed
+from harness.workspace import Workspace, displayed, kept_path
 
 PUBLISHED, MEASURED = "published", "measured"
 
@@ -71,14 +71,8 @@ def _measured(
 
 def _folder(keep: str | None, out: str, repository: Path) -> Path:
     """Where the record goes: a new folder under the out folder, or the kept one, which must not be there."""
-    if keep is None:
-        return exclusive_directory(Workspace.under(out, repository).out / "fits", "fit")
-    path = repository / "records" / "fit" / keep
-    if path.exists():
-        raise UsageError(
-            f"keep: expected a new name, received {keep!r}, which is there.", "Records stay: choose another."
-        )
-    return path
+    kept = kept_path("fit", keep, repository, suffix="")
+    return kept or exclusive_directory(Workspace.under(out, repository).out / "fits", "fit")
 
 
 def _pages(folder: Path, keep: str | None, repository: Path) -> Path:

@@ -5,7 +5,6 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from afdep import World
 from afdep.hunt import Finding
@@ -13,20 +12,19 @@ from afdep.minimise import minimise
 from afdep.scenario import Hunt
 from harness import sections
 from harness.compose import compose
-from harness.errors import UsageError
 from harness.hunt import findings
 from harness.hunt.seeds import Outcome, run_all
 from harness.hunt.settings import HuntSettings, hunt_settings
 from harness.records.hunts import HuntRecord, write_hunts
 from harness.surroundings import FOUND, OK, Surroundings
-from harness.workspace import Workspace, displayed
+from harness.workspace import Workspace, displayed, kept_path
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
     """Hunt every arm. The exit status is 1 where a seed failed."""
     config = compose("hunt", texts, around.repository / "conf")
     settings = hunt_settings(config)
-    kept = _kept(settings.keep, around.repository)
+    kept = kept_path("hunts", settings.keep, around.repository)
     folder = Workspace.under(sections.launcher(config).out, around.repository).hunts
     command = shlex.join(["python", "-m", "harness", "hunt", *texts])
     records = [_hunt(hunt, settings, command, around) for hunt in settings.hunts]
@@ -36,17 +34,6 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
         shutil.copyfile(path, kept)
     around.print_line(f"recorded: {displayed(kept or path, around.repository)}")
     return FOUND if any(record.failed_seeds for record in records) else OK
-
-
-def _kept(name: str | None, repository: Path) -> Path | None:
-    if name is None:
-        return None
-    path = repository / "records" / "hunts" / f"{name}.parquet"
-    if path.exists():
-        raise UsageError(
-            f"keep: expected a new name, received {name!r}, which is there.", "Records stay: choose another."
-        )
-    return path
 
 
 def _hunt(hunt: Hunt, settings: HuntSettings, command: str, around: Surroundings) -> HuntRecord:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness import sections
 from harness.compose import compose
-from harness.errors import UsageError
 from harness.records.validations import ValidationRecord
 from harness.surroundings import OK, Surroundings
 from harness.validation import offline, page
@@ -15,7 +14,7 @@ from harness.validation.outcome import Outcome
 from harness.validation.recording import keep, keep_journal, report, status_of
 from harness.validation.running import run_all
 from harness.validation.settings import ValidationSettings, validation_settings
-from harness.workspace import Workspace, displayed
+from harness.workspace import Workspace, displayed, kept_path
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -24,7 +23,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     settings = validation_settings(config)
     if settings.to is not None:
         return _write(settings, around)
-    kept = _kept(settings.keep, around.repository)
+    kept = kept_path("validation", settings.keep, around.repository)
     folder = Workspace.under(sections.launcher(config).out, around.repository).out / "validations"
     path, records = _recorded(settings, folder, shlex.join(["python", "-m", "harness", "validate", *texts]), around)
     written = [path, path.with_suffix(".md")]
@@ -55,17 +54,6 @@ def _write(settings: ValidationSettings, around: Surroundings) -> int:
         around.print_line(line)
     around.print_line(f"written: {displayed(path, around.repository)}, {len(settings.trials)} trials")
     return OK
-
-
-def _kept(name: str | None, repository: Path) -> Path | None:
-    if name is None:
-        return None
-    path = repository / "records" / "validation" / f"{name}.parquet"
-    if path.exists():
-        raise UsageError(
-            f"keep: expected a new name, received {name!r}, which is there.", "Records stay: choose another."
-        )
-    return path
 
 
 def _progress(total: int, around: Surroundings) -> Callable[[Outcome], None]:
