@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from harness.records.errors import RecordError
 from harness.records.files import write_once
 
-_VERSION, _HASH = b"table_version", b"content_sha256"
+_VERSION = "table_version"
+_HASH = b"content_sha256"
 
 _ARROW: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -23,6 +24,8 @@ _ARROW: dict[Any, pa.DataType] = {
     float: pa.float64(),
     bool: pa.bool_(),
     tuple[float, ...]: pa.list_(pa.float64()),
+    tuple[int, ...]: pa.list_(pa.int64()),
+    tuple[str, ...]: pa.list_(pa.string()),
 }
 
 T = TypeVar("T")
@@ -37,19 +40,32 @@ def schema(kind: type[Any]) -> pa.Schema:
     return pa.schema([_field(one) for one in dataclasses.fields(kind)])
 
 
-def write_table(directory: Path, name: str, version: int, rows: Sequence[Any]) -> Path:
+def write_table(directory: Path, name: str, version: int, rows: Sequence[Any], key: str = _VERSION) -> Path:
     """Write at least one row, all of one dataclass, as the new file NAME.parquet.
+
+    Args:
+        directory: takes the file.
+        name: of the file.
+        version: of the dataclass.
+        rows: what is written.
+        key: of the version in the file's metadata.
 
     Raises:
         FileExistsError: there is a file of that name.
     """
     table = pa.Table.from_pylist([dataclasses.asdict(row) for row in rows], schema=schema(type(rows[0])))
-    metadata = {_VERSION: str(version).encode(), _HASH: content_hash(rows).encode()}
+    metadata = {key.encode(): str(version).encode(), _HASH: content_hash(rows).encode()}
     return write_once(directory, f"{name}.parquet", table.replace_schema_metadata(metadata))
 
 
-def read_table(path: Path, version: int, kind: type[T]) -> tuple[T, ...]:
+def read_table(path: Path, version: int, kind: type[T], key: str = _VERSION) -> tuple[T, ...]:
     """The rows of one file.
+
+    Args:
+        path: of the file.
+        version: of the dataclass.
+        kind: the dataclass.
+        key: of the version in the file's metadata.
 
     Raises:
         DamagedTableError: another version or schema, or other rows than were written.
@@ -57,7 +73,7 @@ def read_table(path: Path, version: int, kind: type[T]) -> tuple[T, ...]:
     with path.open("rb") as stream:
         table = pq.ParquetFile(stream).read(use_threads=False)
     metadata = table.schema.metadata or {}
-    _expect(path, "version", str(version), metadata.get(_VERSION, b"none").decode())
+    _expect(path, "version", str(version), metadata.get(key.encode(), b"none").decode())
     found = table.schema.remove_metadata()
     _expect(path, "schema", str(schema(kind).names), "another" if not found.equals(schema(kind)) else str(found.names))
     rows = tuple(kind(**{name: _plain(value) for name, value in row.items()}) for row in table.to_pylist())
