@@ -7,7 +7,7 @@ from harness.colocation import place
 from tests.device.colocated import LAYOUTS
 from tests.device.company import Played
 
-pytestmark = pytest.mark.requires("gpu")
+pytestmark = pytest.mark.requires("gpus:2", "one-worker")
 
 SILENT = {"silent_source": 3, "silent_ffn": 1, "silent_source_of_the_symmetric_arm": 3}
 TIMEOUT_S = 2.0

@@ -6,7 +6,7 @@ from afdep import controls
 from tests.device.company import Played
 from tests.device.failing import OTHER
 
-pytestmark = pytest.mark.requires("gpu")
+pytestmark = pytest.mark.requires("gpus:2", "one-worker")
 
 TIMEOUT_S = 2.0
 WIRE = [control.name for control in controls.CONTROLS if control.scope == "wire"]

@@ -7,7 +7,7 @@ import pytest
 from tests.device.company import Played
 from tests.device.late import APART_S, LATE_S
 
-pytestmark = pytest.mark.requires("gpu")
+pytestmark = pytest.mark.requires("gpus:2", "one-worker")
 
 NAMED = r"^RuntimeError: after (\S+) s, stale 0, (WaitTimeoutError|PeerTimeoutError): .*rank \d"
 

@@ -5,7 +5,7 @@ import pytest
 from tests.device.company import Played
 from tests.device.steady import FREE_BYTES
 
-pytestmark = pytest.mark.requires("gpu")
+pytestmark = pytest.mark.requires("gpus:2", "one-worker")
 
 CLAIMS = {
     "every arm and dtype is exact through the expert transform": "exact_arms",

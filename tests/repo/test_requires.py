@@ -23,7 +23,7 @@ def test_a_missing_need_is_skipped_with_its_reason(pytester: Pytester, monkeypat
     monkeypatch.delenv("TESTS_REQUIRE", raising=False)
     result = outcome_of(pytester, ABSENT)
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*needs torch, which this machine lacks*"])
+    result.stdout.fnmatch_lines(["*needs torch, which this run lacks*"])
 
 
 def test_a_missing_need_that_is_insisted_on_fails(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_a_need_that_is_met_runs_the_test(pytester: Pytester, monkeypatch: Monke
 def test_an_unknown_need_is_an_error_that_lists_the_names(pytester: Pytester, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.delenv("TESTS_REQUIRE", raising=False)
     result = outcome_of(pytester, ABSENT, name="tourch")
-    result.stdout.fnmatch_lines(["*names 'tourch'*", "*the names are torch, nvcc, hydra, gpu*"])
+    result.stdout.fnmatch_lines(["*names 'tourch'*", "*the names are torch, nvcc, hydra, one-worker, gpus:COUNT*"])
     assert result.ret != 0
 
 
@@ -57,5 +57,39 @@ def test_an_unknown_name_in_the_environment_is_refused(pytester: Pytester, monke
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_the_two_altered_conftests_differ_from_the_real_one() -> None:
-    assert len({CONFTEST, ABSENT, PRESENT}) == 3
+def with_gpus(count: int) -> str:
+    return CONFTEST.replace("COUNTED[kind]()", str(count))
+
+
+@pytest.mark.parametrize(("gpus", "runs"), [(0, False), (1, False), (2, True), (8, True)])
+def test_a_test_on_two_gpus_runs_where_there_are_so_many(
+    pytester: Pytester, monkeypatch: MonkeyPatch, gpus: int, runs: bool
+) -> None:
+    monkeypatch.delenv("TESTS_REQUIRE", raising=False)
+    result = outcome_of(pytester, with_gpus(gpus), name="gpus:2")
+    result.assert_outcomes(passed=runs, skipped=not runs)
+    if not runs:
+        result.stdout.fnmatch_lines(["*needs gpus:2, which this run lacks*"])
+
+
+@pytest.mark.parametrize("name", ["gpus", "gpus:", "gpus:two", "torch:2"])
+def test_a_count_that_is_missing_or_has_no_meaning_is_refused(
+    pytester: Pytester, monkeypatch: MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TESTS_REQUIRE", name)
+    assert outcome_of(pytester, CONFTEST).ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize(("workers", "runs"), [(None, True), ("1", True), ("4", False)])
+def test_a_test_that_needs_the_machine_to_itself_is_skipped_beside_other_workers(
+    pytester: Pytester, monkeypatch: MonkeyPatch, workers: str | None, runs: bool
+) -> None:
+    monkeypatch.delenv("TESTS_REQUIRE", raising=False)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+    if workers is not None:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
+    outcome_of(pytester, CONFTEST, name="one-worker").assert_outcomes(passed=runs, skipped=not runs)
+
+
+def test_the_altered_conftests_differ_from_the_real_one() -> None:
+    assert len({CONFTEST, ABSENT, PRESENT, with_gpus(2)}) == 4
