@@ -27,7 +27,7 @@ def first_exchange_may_be_late(stage: Stage) -> dict[str, Any]:
 
 
 def graphs_captured_apart(stage: Stage) -> float:
-    """Both exchange once; rank 0 captures and replays at once, rank 1 so many seconds later."""
+    """Both exchange once; rank 0 captures and replays at once, rank 1 so many seconds later, each replay on new inputs."""
     buffer = stage.buffer(first_timeout_s=60.0, timeout_s=60.0)
     exchange(buffer)
     rows, ids = drawn(buffer, 16, 3)
@@ -45,7 +45,10 @@ def graphs_captured_apart(stage: Stage) -> float:
     if stage.rank == 1:
         time.sleep(APART_S)
     graph = captured(enqueue)
-    for _ in range(3):
+    for seed in range(3, 6):
+        rows, ids = drawn(buffer, 16, seed)
+        for held, new in zip((x, routes), on_gpu(rows, ids), strict=True):
+            held.copy_(new)
         graph.replay()
         buffer.synchronize()
         assert all(same(one, passed_on(buffer, rows, ids)) for one in y)

@@ -17,6 +17,8 @@ from tests.device.player import Stage
 ENDS_WITH_A_FAILURE = False
 ARMS = ("m2n", "afdep", "afdep@bd4db4da", "afdep[AFDEP_GRID_SYNC_EXIT=1]")
 LARGE = {"hidden": 2048, "num_experts": 128, "top_k": 8, "capacity": 2048}
+ROUTES = 5
+"""That the replays of a graph go through, in turn."""
 FREE_BYTES = 4 << 20
 """Less than two windows: a leak of one an exchange would be far more."""
 
@@ -72,14 +74,19 @@ def _thousand(buffer: DeviceBuffer) -> None:
 
 
 class _Replayed:
-    """A graph of one exchange whose source writes the number of the replay into its rows, and compares what returns."""
+    """A graph of one exchange whose source writes the number of the replay into its rows, and compares what returns.
+
+    Every replay has other rows in all columns, and other routes than the one before.
+    """
 
     def __init__(self, buffer: DeviceBuffer, tokens: int, seed: int):
         self.buffer, self.tokens = buffer, tokens
         shape = buffer.shape
-        self._ids = to_device(drawn(buffer, tokens, seed)[1])
+        self._routes = torch.stack([to_device(drawn(buffer, tokens, 10 * seed + one)[1]) for one in range(ROUTES)])
+        self._ids = torch.empty_like(self._routes[0])
         self._x = torch.zeros((tokens, shape.hidden), dtype=torch.bfloat16, device="cuda")
         self._token = torch.arange(tokens, device="cuda")
+        self._place = 7 * self._token[:, None] + 3 * torch.arange(shape.hidden, device="cuda")
         self._index = torch.zeros((), dtype=torch.int64, device="cuda")
         self.wrong = torch.zeros((), dtype=torch.int64, device="cuda")
         exchange(buffer, tokens)
@@ -90,6 +97,8 @@ class _Replayed:
             pass_on(self.buffer, self.tokens)
             return
         self._index += 1
+        torch.index_select(self._routes, 0, (self._index % ROUTES).view(1), out=self._ids.view(1, *self._ids.shape))
+        self._x.copy_((self._place + 11 * self._index) % 128)
         for column, value in enumerate((self._index // 128, self._index % 128, self._token % 128)):
             self._x[:, column] = value
         self.buffer.source_dispatch(self._x, self._ids, bucket=self.tokens)
