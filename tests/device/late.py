@@ -27,7 +27,7 @@ def first_exchange_may_be_late(stage: Stage) -> dict[str, Any]:
 
 
 def graphs_captured_apart(stage: Stage) -> float:
-    """Both exchange once; rank 0 captures and replays at once, rank 1 so many seconds later. Each replay has new inputs."""
+    """Both exchange once; rank 0 captures and replays at once, rank 1 so many seconds later; all replays differ."""
     buffer = stage.buffer(first_timeout_s=60.0, timeout_s=60.0)
     exchange(buffer)
     rows, ids = drawn(buffer, 16, 3)
