@@ -53,17 +53,30 @@ def parts_of(workspace: Workspace) -> list[Part]:
     return [Part.of(one, read(record_files(workspace.records(one.plan_hash)))) for one in files]
 
 
-def text(parts: Sequence[Part], others: Figures) -> str:
+def in_order(parts: Sequence[Part]) -> list[Part]:
+    """The plans for GPUs as the page shows them: graph replays first, as upstream was timed first; plans that timed
+    alike stand together.
+    """
+
+    def place(part: Part) -> tuple[bool, bool, int, str]:
+        exchange, device = part.plan.exchange, part.plan.backend.device
+        assert device is not None
+        return exchange.mode != "graph", device.rendezvous != "host", exchange.transport_sms, _heading(part)
+
+    return sorted((part for part in parts if part.plan.backend.device is not None), key=place)
+
+
+def text(parts: Sequence[Part], others: Figures, picture: str | None = None) -> str:
     """The page in Markdown.
 
     Args:
         parts: its plans, in order; the tables are those of plans for GPUs.
         others: round trips of upstream code.
+        picture: file name of its plot, or None.
     """
-    on_gpus = [part for part in parts if part.plan.backend.device is not None]
     simulated = [part for part in parts if part.plan.backend.device is None]
-    sections = []
-    for heading, group in itertools.groupby(sorted(on_gpus, key=_heading), key=_heading):
+    sections = [f"![Round trip against tokens]({picture})"] if picture else []
+    for heading, group in itertools.groupby(in_order(parts), key=_heading):
         sections.append(f"## {heading}")
         sections += [_table(part, row, simulated, others) for part in group for row in range(len(part.plan.rows))]
     return "\n\n".join(["# Measured round trips", LEAD, *sections, *_ends(parts)]) + "\n"

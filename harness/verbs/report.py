@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import keeping, pages, plots, reports, sections, upstream
+from harness import keeping, measured_plots, pages, plots, reports, sections, upstream
 from harness.compose import compose
 from harness.errors import ReportError
 from harness.reports import Page
@@ -49,9 +49,11 @@ def _all(config: Mapping[str, Any], around: Surroundings) -> int:
         around.print_line("nothing to report: no cell of these plans counts")
         return NOTHING
     path = around.repository / "reports" / f"{workspace.out.name}.md"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(pages.text(parts, upstream.load()), encoding="utf-8")
-    around.print_line(f"written: {displayed(path, around.repository)}")
+    others = upstream.load()
+    picture = measured_plots.latency(parts, others, path.with_name(f"{path.stem}-latency.png"))
+    path.write_text(pages.text(parts, others, picture.name if picture else None), encoding="utf-8")
+    written = [path, picture] if picture else [path]
+    around.print_line("written: " + ", ".join(displayed(one, around.repository) for one in written))
     return OK
 
 

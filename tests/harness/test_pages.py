@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from harness import pages, upstream
+from harness import measured_plots, pages, upstream
 from harness.config import Backend, DeviceTiming, Floor, Row
 from harness.errors import PublishedError
 from harness.identity import Identity
@@ -121,8 +121,24 @@ def test_a_lost_table_of_upstream_figures_is_an_error(tmp_path):
 
 
 def test_the_kept_page_is_the_one_of_the_kept_records():
-    text = pages.text(pages.parts_of(Workspace(KEPT)), upstream.load())
+    text = pages.text(pages.parts_of(Workspace(KEPT)), upstream.load(), "h200-latency.png")
     assert (REPOSITORY / "reports" / "h200.md").read_text("utf-8") == text
+
+
+def test_the_kept_plot_is_drawn_again_to_the_last_byte(tmp_path):
+    drawn = measured_plots.latency(pages.parts_of(Workspace(KEPT)), upstream.load(), tmp_path / "again.png")
+    assert drawn.read_bytes() == (REPOSITORY / "reports" / "h200-latency.png").read_bytes()
+
+
+def test_graph_replays_stand_ahead_of_calls_by_the_host_and_a_common_start_ahead_of_none():
+    free = dataclasses.replace(HOST, rendezvous="device", least_replay_us=2000)
+    parts = [measured(mode="eager"), measured(device=free), measured(transport_sms=64), measured()]
+    assert pages.in_order(parts) == [parts[3], parts[2], parts[1], parts[0]]
+
+
+def test_a_page_without_graph_replays_has_no_plot(tmp_path):
+    assert measured_plots.latency([measured(mode="eager"), measured(device=None)], {}, tmp_path / "none.png") is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_kept_record_is_read():
