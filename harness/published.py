@@ -78,6 +78,28 @@ def load(table_id: str, path: Path = TABLES) -> PublishedTable:
     return PublishedTable(table_id, first["nodes_gpus"], first["native_digest"], int(first["repeats"]), cells)
 
 
+def absolutes(table_id: str, arm: str, nodes_gpus: str, path: Path = TABLES) -> dict[Point, float]:
+    """Round trips in us of one arm on one machine, as a table has them of collects that copy.
+
+    Args:
+        table_id: its slug.
+        arm: as the published record names it.
+        nodes_gpus: the machine, as 4xH100.
+        path: of the tables.
+
+    Raises:
+        PublishedError: the table has none.
+    """
+    wanted = {"table_id": table_id, "arm": arm, "nodes_gpus": nodes_gpus, "metric": "latency_us", "collect": "copy"}
+    found = {_point(row): float(row["value"]) for row in _rows(path) if wanted.items() <= row.items()}
+    if not found:
+        raise PublishedError(
+            f"published table {table_id}: expected round trips of {arm} on {nodes_gpus}, received none.",
+            "records/published/README.md lists tables, arms and machines.",
+        )
+    return found
+
+
 def claims(path: Path = CLAIMS) -> list[dict[str, str]]:
     """The published claims, one mapping each.
 
