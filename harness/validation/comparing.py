@@ -63,16 +63,18 @@ def compare_received(shape: ExchangeShape, sent: Sequence[Sent], rank: int, rows
 def turn_a_bit(delivered: Delivered, where: str) -> Delivered:
     """The same, with the lowest bit of one element of the last row turned on the first rank that has a row."""
     if where == "collected":
-        arrays = [array.copy() for array in delivered.collected]
-        _turn(next(array for array in arrays if len(array)))
+        arrays = list(delivered.collected)
+        index = next(number for number, array in enumerate(arrays) if len(array))
+        arrays[index] = with_a_bit_turned(arrays[index])
         return replace(delivered, collected=arrays)
     rows = list(delivered.received)
     index = next(number for number, one in enumerate(rows) if one.expert_offsets[-1])
-    x = rows[index].x.copy()
-    _turn(x[: rows[index].expert_offsets[-1]])
-    rows[index] = replace(rows[index], x=x)
+    rows[index] = replace(rows[index], x=with_a_bit_turned(rows[index].x[: rows[index].expert_offsets[-1]]))
     return replace(delivered, received=rows)
 
 
-def _turn(rows: NDArray[Any]) -> None:
-    rows.view(f"u{rows.dtype.itemsize}")[-1, -1] ^= 1
+def with_a_bit_turned(rows: NDArray[Any]) -> NDArray[Any]:
+    """A copy of rows, at least one, with the lowest bit of an element of the last one turned."""
+    turned = np.array(rows)
+    turned.view(f"u{rows.dtype.itemsize}")[-1, -1] ^= 1
+    return turned

@@ -1,18 +1,18 @@
 """One rank's part of a trial, and the outcome that the parts of all ranks make."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
-
-import numpy as np
 
 from afdep import proof
 from afdep.arms import Arm
-from afdep.errors import DeviceAssertion, MismatchError
+from afdep.errors import DeviceAssertion
 from afdep.shapes import ExchangeShape
+from harness.validation import course
 from harness.validation.cases import Trial
-from harness.validation.comparing import compare_collected, compare_received
-from harness.validation.turns import Turn, turns
+from harness.validation.comparing import compare_collected, compare_received, with_a_bit_turned
+from harness.validation.course import Tally
+from harness.validation.turns import Turn, Wrong, turns
 from harness.validation.witness import Seen
 
 PART, READY, LOST = "validation part", "validation ready", "validation lost"
@@ -26,7 +26,7 @@ class PeerFailedError(Exception):
 
 
 @dataclass
-class Report:
+class Report(Tally):
     """What a rank says of its part; plain data, as JSON takes it.
 
     Args:
@@ -34,7 +34,7 @@ class Report:
         reason: why it failed, or None.
         told: whether it failed for another rank's sake, which says why.
         made_s, played_s: what its Buffer took to be made, and its part to be played.
-        exact, free, elements, late, replays, informed, refused, found, counted: as in Seen, of this rank.
+        late, replays, refused, counted: as in Seen, of this rank.
     """
 
     native_digest: str | None = None
@@ -44,14 +44,9 @@ class Report:
     told: bool = False
     made_s: float = 0.0
     played_s: float = 0.0
-    exact: int = 0
-    free: int = 0
-    elements: int = 0
     late: int = 0
     replays: int = 0
-    informed: int = 0
     refused: int = 0
-    found: int = 0
     counted: int = 0
 
 
@@ -98,35 +93,47 @@ def play(trial: Trial, end: RankEnd, report: Report) -> None:
 
 def _play_and_tell(trial: Trial, end: RankEnd, report: Report) -> None:
     try:
-        _play(trial, end, report)
+        course.play(trial, _Rank(end), turns(trial, end.shape), report)
     except PeerFailedError:
         raise
     except Exception as error:
-        report.reason = in_words(error)
+        report.reason = course.in_words(error)
     end.meet(report.reason)
 
 
-def in_words(error: Exception) -> str:
-    """An exception in one line."""
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no message')}"
+class _Rank:
+    """One rank, as `harness.validation.course.Player` says."""
 
+    def __init__(self, end: RankEnd):
+        self._end = end
+        self._is_ffn = end.shape.layout.role(end.rank) == "ffn"
 
-def _play(trial: Trial, end: RankEnd, report: Report) -> None:
-    all_turns = turns(trial, end.shape)
-    for turn in all_turns:
-        if turn.wrong is not None:
-            _refused(end, turn, report)
-            return
-        found = end.play(turn)
-        report.elements += compared(end.shape, end.rank, turn, found)
-        report.exact += 1
-    if trial.case.corrupted:
-        _turn_a_bit(trial.case.corrupted, end, all_turns[-1], found, report)
-    if trial.case.runs_free and trial.mode == "eager":
-        for turn, found in zip(all_turns, end.play_free(all_turns), strict=True):
-            report.elements += 0 if found is None else compared(end.shape, end.rank, turn, found)
-            report.exact += 1
-            report.free += 1
+    def play(self, turn: Turn) -> Any:
+        return self._end.play(turn)
+
+    def play_free(self, turns: Sequence[Turn]) -> list[Any]:
+        return self._end.play_free(turns)
+
+    def compare(self, turn: Turn, brought: Any) -> int:
+        return compared(self._end.shape, self._end.rank, turn, brought)
+
+    def with_a_bit_turned(self, brought: Any, where: str) -> Any:
+        rows = brought.x[: brought.expert_offsets[-1]] if self._is_ffn else brought
+        if self._is_ffn != (where == "received") or rows.size == 0:
+            return None
+        turned = with_a_bit_turned(rows)
+        return replace(brought, x=turned) if self._is_ffn else turned
+
+    def place(self, route: Wrong | DeviceAssertion) -> tuple[object, ...]:
+        """Only the rank that sent it knows the place."""
+        own = (route.token, route.lane, route.expert) if route.rank == self._end.rank else ()
+        return (route.name, route.rank, *own)
+
+    def is_poisoned(self) -> bool:
+        return self._end.poisoned_result()
+
+    def count_informed(self) -> int:
+        return 1
 
 
 def compared(shape: ExchangeShape, rank: int, turn: Turn, found: Any) -> int:
@@ -139,58 +146,6 @@ def compared(shape: ExchangeShape, rank: int, turn: Turn, found: Any) -> int:
         return compare_received(shape, turn.sent, rank, found)
     own = turn.sent[rank - shape.layout.ffn_ranks]
     return compare_collected(rank, proof.expected(shape, [own])[0], found)
-
-
-def _turn_a_bit(where: str, end: RankEnd, turn: Turn, found: Any, report: Report) -> None:
-    """Turn a bit in what this rank was given, if it was given such: the comparison must find it."""
-    is_ffn = end.shape.layout.role(end.rank) == "ffn"
-    rows = np.array(found.x[: found.expert_offsets[-1]] if is_ffn else found)
-    if is_ffn != (where == "received") or rows.size == 0:
-        return
-    rows.view(f"u{rows.dtype.itemsize}")[-1, -1] ^= 1
-    try:
-        compared(end.shape, end.rank, turn, _with_rows(found, rows) if is_ffn else rows)
-    except MismatchError:
-        report.found = 1
-    else:
-        report.reason = "expected the comparison to find a bit that was turned, received no difference"
-
-
-def _with_rows(received: Any, x: Any) -> Any:
-    """What was received, with other rows."""
-    fields = {name: getattr(received, name) for name in ("weights", "scales", "expert_offsets", "source")}
-    return _Rows(x=x, **fields)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    x: Any
-    weights: Any
-    scales: Any
-    expert_offsets: Any
-    source: Any
-
-
-def _refused(end: RankEnd, turn: Turn, report: Report) -> None:
-    """The exchange with a wrong route: this rank must raise it, and the one that sent it must name the place."""
-    wrong = turn.wrong
-    assert wrong is not None
-    try:
-        end.play(turn)
-    except DeviceAssertion as error:
-        named: tuple[object, ...] = (error.name, error.rank)
-        planted: tuple[object, ...] = (wrong.name, wrong.rank)
-        if end.rank == wrong.rank:
-            named += (error.token, error.lane, error.expert)
-            planted += (wrong.token, wrong.lane, wrong.expert)
-        if named != planted:
-            report.reason = f"expected the assertion {planted}, received {named}"
-        elif not end.poisoned_result():
-            report.reason = "expected NaN in what a failed exchange collected, received numbers"
-        else:
-            report.informed = 1
-    else:
-        report.reason = f"expected the assertion {wrong.name}, received a result"
 
 
 def seen_by(trial: Trial, shape: ExchangeShape, reports: Mapping[int, Report]) -> Seen:

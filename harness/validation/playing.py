@@ -4,21 +4,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from afdep.errors import AfdepError, DeviceAssertion, MismatchError
+from afdep.errors import AfdepError, DeviceAssertion
 from afdep.layout import Layout
 from afdep.shapes import ExchangeShape
-from harness.validation import roles
+from harness.validation import course, roles
 from harness.validation.cases import Trial
 from harness.validation.comparing import Delivered, compare, turn_a_bit
+from harness.validation.course import Tally
 from harness.validation.endpoint import End, NotPlayableError, Open
 from harness.validation.outcome import Outcome, judged
 from harness.validation.simulated import open_end as simulated
-from harness.validation.turns import Turn, turns
+from harness.validation.turns import Turn, Wrong, turns
 from harness.validation.witness import Seen
-
-
-class _UnexpectedError(Exception):
-    """A trial that ended otherwise than its case expects."""
 
 
 def perform(trial: Trial, open_end: Open | None = None) -> Outcome:
@@ -40,12 +37,39 @@ def _perform(trial: Trial, open_end: Open) -> Outcome:
         end = open_end(trial)
     except NotPlayableError as void:
         return Outcome(trial, "void", str(void))
-    play = _Play(trial, end)
+    return _played(trial, end)
+
+
+def _played(trial: Trial, end: End) -> Outcome:
+    all_turns, tally = turns(trial, end.shape), Tally()
     try:
-        play.all()
-    except (AfdepError, _UnexpectedError) as error:
-        return play.outcome("failed", _in_words(error))
-    return play.judged()
+        course.play(trial, _AllRanks(end), all_turns, tally)
+    except (AfdepError, course.UnexpectedError) as error:
+        return _outcome(trial, end, tally, "failed", course.in_words(error))
+    seen = Seen(
+        *(trial, end.shape, all_turns),
+        exact=tally.exact,
+        free=tally.free,
+        late=end.late,
+        replays=end.replays,
+        switches=dict(end.identity["switches"]),
+        informed=tally.informed,
+        found=tally.found,
+    )
+    return judged(_outcome(trial, end, tally, "ok", None), seen)
+
+
+def _outcome(trial: Trial, end: End, tally: Tally, status: str, reason: str | None) -> Outcome:
+    return Outcome(
+        trial=trial,
+        status=status,
+        reason=reason,
+        exchanges=tally.exact,
+        free=tally.free,
+        elements=tally.elements,
+        native_digest=str(end.identity["digest"]),
+        protocol=str(end.identity["protocol"]),
+    )
 
 
 def _of_roles(trial: Trial) -> Outcome:
@@ -61,78 +85,29 @@ def _shape(trial: Trial) -> ExchangeShape:
     return ExchangeShape(**(told | {"layout": Layout.parse(trial.layout)}))
 
 
-class _Play:
-    """A trial while it is played."""
+class _AllRanks:
+    """All ranks of an end as one, as `harness.validation.course.Player` says."""
 
-    def __init__(self, trial: Trial, end: End):
-        self.trial, self.end = trial, end
-        self.elements = 0
-        self.seen = Seen(trial, end.shape, turns(trial, end.shape), switches=dict(end.identity["switches"]))
+    def __init__(self, end: End):
+        self._end = end
 
-    def all(self) -> None:
-        """Every exchange, and the end that the case expects."""
-        for turn in self.seen.turns:
-            if turn.wrong is None:
-                self._exact(turn)
-            else:
-                self._refused(turn)
-        if self.trial.case.runs_free and self.trial.mode == "eager":
-            self._free(self.seen.turns)
-        self.seen.late, self.seen.replays = self.end.late, self.end.replays
+    def play(self, turn: Turn) -> Delivered:
+        return self._end.play(turn)
 
-    def _exact(self, turn: Turn) -> None:
-        delivered = self.end.play(turn)
-        self.elements += compare(self.end.shape, turn.sent, delivered)
-        self.seen.exact += 1
-        if self.trial.case.corrupted and turn is self.seen.turns[-1]:
-            self._corrupt(turn, delivered, self.trial.case.corrupted)
+    def play_free(self, turns: Sequence[Turn]) -> list[Delivered]:
+        return self._end.play_free(turns)
 
-    def _free(self, all_turns: Sequence[Turn]) -> None:
-        for turn, delivered in zip(all_turns, self.end.play_free(all_turns), strict=True):
-            self.elements += compare(self.end.shape, turn.sent, delivered)
-            self.seen.exact += 1
-            self.seen.free += 1
+    def compare(self, turn: Turn, brought: Delivered) -> int:
+        return compare(self._end.shape, turn.sent, brought)
 
-    def _corrupt(self, turn: Turn, delivered: Delivered, where: str) -> None:
-        try:
-            compare(self.end.shape, turn.sent, turn_a_bit(delivered, where))
-        except MismatchError:
-            self.seen.found += 1
+    def with_a_bit_turned(self, brought: Delivered, where: str) -> Delivered:
+        return turn_a_bit(brought, where)
 
-    def _refused(self, turn: Turn) -> None:
-        wrong = turn.wrong
-        assert wrong is not None
-        try:
-            self.end.play(turn)
-        except DeviceAssertion as error:
-            named = (error.name, error.rank, error.token, error.lane, error.expert)
-            planted = (wrong.name, wrong.rank, wrong.token, wrong.lane, wrong.expert)
-            if named != planted:
-                raise _UnexpectedError(f"expected the assertion {planted}, received {named}") from error
-        else:
-            raise _UnexpectedError(f"expected the assertion {wrong.name}, received a result")
-        self.seen.informed = len(self.end.informed_ranks)
-        if not self.end.poisoned_results():
-            raise _UnexpectedError("expected NaN in what a failed exchange collected, received numbers")
+    def place(self, route: Wrong | DeviceAssertion) -> tuple[object, ...]:
+        return (route.name, route.rank, route.token, route.lane, route.expert)
 
-    def outcome(self, status: str, reason: str | None) -> Outcome:
-        """What came of it so far."""
-        identity = self.end.identity
-        return Outcome(
-            trial=self.trial,
-            status=status,
-            reason=reason,
-            exchanges=self.seen.exact,
-            free=self.seen.free,
-            elements=self.elements,
-            native_digest=str(identity["digest"]),
-            protocol=str(identity["protocol"]),
-        )
+    def is_poisoned(self) -> bool:
+        return self._end.poisoned_results()
 
-    def judged(self) -> Outcome:
-        """What came of it, once it is held to what its case claims."""
-        return judged(self.outcome("ok", None), self.seen)
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no message')}"
+    def count_informed(self) -> int:
+        return len(self._end.informed_ranks)

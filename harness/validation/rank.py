@@ -25,8 +25,9 @@ from harness import events
 from harness.decode import decode
 from harness.leaving import leave, leave_with_the_starter
 from harness.validation.cases import Trial
+from harness.validation.course import in_words
 from harness.validation.meeting import Meeting
-from harness.validation.part import LOST, PART, READY, PeerFailedError, Report, in_words, play
+from harness.validation.part import LOST, PART, READY, PeerFailedError, Report, play
 from harness.validation.rank_end import RankEnd
 from harness.validation.watchdog import Watchdog
 

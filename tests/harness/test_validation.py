@@ -146,7 +146,7 @@ def test_a_wrong_id_that_goes_unnoticed_fails_a_trial():
             return None if turn.wrong else self.end.play(turn)
 
     outcome = playing.perform(trial_of("wrong-id-wide"), lambda one: Deaf(end := open_end(one), None, end.identity))
-    assert outcome.reason == "_UnexpectedError: expected the assertion expert_out_of_range, received a result"
+    assert outcome.reason == "expected the assertion expert_out_of_range, received a result"
 
 
 def test_a_control_that_the_library_does_not_report_fails_a_trial():

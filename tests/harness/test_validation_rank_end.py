@@ -221,6 +221,8 @@ def _checked(name, value, shape, dtype):
 
 def _received(shape, sent, rank):
     """Every row that an FFN rank receives, as `on_host` gives it."""
+    from afdep.cuda import HostReceived
+
     rows = checks.expected_rows(
         [one.topk_idx for one in sent], rank=rank, num_ffn_ranks=shape.layout.ffn_ranks, num_experts=shape.num_experts
     )
@@ -231,9 +233,7 @@ def _received(shape, sent, rank):
         scales = sent[0].scales[:0]
     weights = np.array([one.topk_weights[token, lane] for one, token, lane in picked], np.float32)
     offsets = checks.expected_offsets(rows, shape.experts_per_rank)
-    return SimpleNamespace(
-        x=x, weights=weights, scales=scales, expert_offsets=offsets, source=rows[:, 1:].astype(np.int32)
-    )
+    return HostReceived(x, weights, scales, offsets, rows[:, 1:].astype(np.int32))
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2], ids="rank{}".format)
