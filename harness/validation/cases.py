@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from afdep.controls import CONTROLS
+from afdep.layout import Layout
+from afdep.shapes import ExchangeShape
 
 MODES = ("eager", "graph")
 AMOUNTS = ("full", "one", "none", "skipped", "idle")
@@ -144,6 +146,12 @@ class Trial:
         """What a source sends in an exchange, as one of AMOUNTS."""
         amounts = self.case.sources
         return amounts[(source + exchange * self.case.rotate) % len(amounts)]
+
+    @property
+    def exchange_shape(self) -> ExchangeShape:
+        """The shape of its exchanges, of which no ranks need be made."""
+        told = {key: value for key, value in self.world_fields().items() if key not in ("arm", "layout")}
+        return ExchangeShape(Layout.parse(self.layout), **told)
 
     def world_fields(self) -> dict[str, Any]:
         """The exchange shape as `afdep.World` and `afdep.cuda.DeviceBuffer` take it."""

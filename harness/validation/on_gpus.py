@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from afdep.layout import Layout
-from afdep.shapes import ExchangeShape
 from harness import colocation, mps
 from harness.colocation import Placement
 from harness.device import launch
@@ -209,10 +208,5 @@ def outcome_of(trial: Trial, reports: Mapping[int, Report], endings: Mapping[int
     if reasons or told:
         said = "; ".join(f"rank {rank}: {reason}" for rank, reason in sorted((reasons or told).items()))
         return replace(played, status="failed", reason=said)
-    seen = seen_by(trial, _shape(trial, layout), reports)
+    seen = seen_by(trial, trial.exchange_shape, reports)
     return judged(replace(played, exchanges=seen.exact, free=seen.free), seen)
-
-
-def _shape(trial: Trial, layout: Layout) -> ExchangeShape:
-    told: dict[str, Any] = {key: value for key, value in trial.world_fields().items() if key != "arm"}
-    return ExchangeShape(**(told | {"layout": layout}))

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from afdep.errors import AfdepError, DeviceAssertion
-from afdep.layout import Layout
-from afdep.shapes import ExchangeShape
 from harness.validation import course, roles
 from harness.validation.cases import Trial
 from harness.validation.comparing import Delivered, compare, turn_a_bit
@@ -74,15 +72,9 @@ def _outcome(trial: Trial, end: End, tally: Tally, status: str, reason: str | No
 
 def _of_roles(trial: Trial) -> Outcome:
     """A control on one role alone, where nothing but the comparison at construction can be had."""
-    shape = _shape(trial)
+    shape = trial.exchange_shape
     seen = Seen(trial, shape, (), refused=roles.refusals(shape, trial.arm))
     return judged(Outcome(trial, "ok", native_digest=roles.digest(), protocol="afdep"), seen)
-
-
-def _shape(trial: Trial) -> ExchangeShape:
-    told = trial.world_fields()
-    del told["arm"]
-    return ExchangeShape(**(told | {"layout": Layout.parse(trial.layout)}))
 
 
 class _AllRanks:
