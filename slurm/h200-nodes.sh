@@ -2,9 +2,9 @@
 # One rank a GPU on a node of four H200s, in the layouts of the published table, or on one of eight: validation first, then
 # the table, in stages of a few minutes each.
 #
-#   bash slurm/h200-nodes.sh four         # or eight; needs nvcc and no GPU; makes out/h200-four, lists its stages and their seconds
-#   ./all                                 # on the node, in that folder: every stage in turn, about half an hour
-#   ./stage NAME                          # or one at a time, in the order listed, where a command is limited to ten minutes
+#   bash slurm/h200-nodes.sh four         # or eight; needs nvcc and no GPU; makes out/h200-four, lists commands and their seconds
+#   ./all                                 # on the node, in that folder: every stage in turn, below half an hour
+#   ./stage NAME...                       # or a few at a time, as listed, where a command is limited to ten minutes
 #   bash slurm/h200-nodes.sh keep four FILE.tgz ...   # back here, with what each stage left beside itself, or in $OUT
 #
 # A stage holds whole pairs of both orders, and a round of two pairs of every row runs before the next round. `keep` takes

@@ -16,23 +16,23 @@ STAGE, ALL = "stage", "all"
 """The commands."""
 
 _STAGE = """#!/bin/sh
-# ./stage NAME: one stage of stages.tsv, ended after its limit. What is in out/ then goes to NAME.tgz, here or in $OUT.
+# ./stage NAME...: stages of stages.tsv, each ended after its limit. Then out/ goes to NAME.tgz here, or in $OUT.
 cd "$(dirname "$0")" || exit 4
-limit=$(awk -F '\\t' -v name="$1" 'NR > 1 && $1 == name { print $3 }' stages.tsv)
-PYTHONPATH="$PWD/slots/slot0" timeout -k 15 "${limit:-60}" "${PYTHON:-python3}" -P -m harness.nodes.offline "$1"
-status=$?
-if [ -d out ]; then tar -czf "${OUT:-.}/$1.tgz" out; fi
-exit $status
+worst=0
+for name in "$@"; do
+    limit=$(awk -F '\\t' -v name="$name" 'NR > 1 && $1 == name { print $3 }' stages.tsv)
+    PYTHONPATH="$PWD/slots/slot0" timeout -k 15 "${limit:-60}" "${PYTHON:-python3}" -P -m harness.nodes.offline "$name"
+    status=$?
+    [ $status = 0 ] || worst=$status
+    if [ -d out ]; then tar -czf "${OUT:-.}/$name.tgz" out; fi
+done
+exit $worst
 """
 
 _ALL = """#!/bin/sh
 # ./all: every stage in turn. What is measured already is not measured again, so it may be started again.
 cd "$(dirname "$0")" || exit 4
-worst=0
-for name in $(awk -F '\\t' 'NR > 1 { print $1 }' stages.tsv); do
-    ./stage "$name" || worst=$?
-done
-exit $worst
+exec ./stage $(awk -F '\\t' 'NR > 1 { print $1 }' stages.tsv)
 """
 
 
@@ -52,9 +52,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def listed(found: Sequence[Stage]) -> list[str]:
-    """A line for each command with its seconds, and one for all of them."""
-    lines = [f"./{STAGE} {one.name:<12} about {one.expected_s:4} s, at the most {one.limit_s:4} s" for one in found]
-    return [*lines, f"./{ALL:<18} about {sum(one.expected_s for one in found):4} s"]
+    """Commands of a few stages with their seconds, in order, and the one for all of them."""
+    lines = []
+    for together in [*stages.commands(found), None]:
+        own = found if together is None else together
+        words = f"./{ALL}" if together is None else f"./{STAGE} {' '.join(one.name for one in own)}"
+        lines.append(f"{words:<48} about {sum(one.expected_s for one in own):4} s")
+    return lines
 
 
 if __name__ == "__main__":

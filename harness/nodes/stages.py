@@ -18,11 +18,11 @@ TABLE = "stages.tsv"
 VALIDATION = "validation"
 """The stage that plays trials, and the word that it has in place of a plan."""
 
-MOST_S = 400
-"""Expected seconds of a stage, at the most: a command may be limited to ten minutes."""
+MOST_S = 200
+"""Expected seconds of a stage, at the most: what a node loses that is taken away in the middle of one."""
 
-LIMIT_S = 570
-"""No stage is left running for longer."""
+COMMAND_S = 430
+"""Expected seconds of a command of several stages, at the most: one may be limited to ten minutes."""
 
 PAIRS_OF_A_ROUND = 2
 """Two pairs have both orders, so a node that stops behind a round leaves figures that no drift favours."""
@@ -100,7 +100,17 @@ def _gpus(plan: Plan, rows: Sequence[int]) -> int:
 
 def _limit(expected_s: int) -> int:
     """Half as much again, and what a start may take."""
-    return min(LIMIT_S, expected_s * 3 // 2 + 60)
+    return expected_s * 3 // 2 + 60
+
+
+def commands(stages: Sequence[Stage]) -> list[list[Stage]]:
+    """Stages in order, as many together as one command should hold."""
+    found: list[list[Stage]] = []
+    for stage in stages:
+        if not found or sum(one.expected_s for one in [*found[-1], stage]) > COMMAND_S:
+            found.append([])
+        found[-1].append(stage)
+    return found
 
 
 def write(path: Path, stages: Sequence[Stage]) -> None:
