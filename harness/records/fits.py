@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.records.typed import read_table, write_table
+from harness.records.typed import read_run, read_tables, write_folder
 
 FIT_VERSION = 1
 
@@ -171,10 +171,7 @@ def write_fit(directory: Path, fit: Fit) -> Path:
     Raises:
         FileExistsError: a fit is there.
     """
-    for name in TABLES:
-        write_table(directory, name, FIT_VERSION, getattr(fit, name))
-    write_table(directory, "run", FIT_VERSION, [fit.run])
-    return directory
+    return write_folder(directory, FIT_VERSION, fit.run, {name: getattr(fit, name) for name in TABLES})
 
 
 def read_fit(directory: Path) -> Fit:
@@ -183,8 +180,4 @@ def read_fit(directory: Path) -> Fit:
     Raises:
         DamagedTableError: a file that is not as it was written.
     """
-    (run,) = read_table(directory / "run.parquet", FIT_VERSION, FitRun)
-    tables: dict[str, Any] = {
-        name: read_table(directory / f"{name}.parquet", FIT_VERSION, kind) for name, kind in TABLES.items()
-    }
-    return Fit(run, **tables)
+    return Fit(read_run(directory, FIT_VERSION, FitRun), **read_tables(directory, FIT_VERSION, TABLES))

@@ -5,7 +5,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,6 +79,46 @@ def read_table(path: Path, version: int, kind: type[T], key: str = _VERSION) -> 
     rows = tuple(kind(**{name: _plain(value) for name, value in row.items()}) for row in table.to_pylist())
     _expect(path, "content hash", metadata.get(_HASH, b"none").decode(), content_hash(rows))
     return rows
+
+
+def write_folder(directory: Path, version: int, run: Any, tables: Mapping[str, Sequence[Any]]) -> Path:
+    """Write tables by name into a folder, and last the one row of its run: a folder that has it is complete.
+
+    Args:
+        directory: the folder.
+        version: of all its dataclasses.
+        run: the row.
+        tables: rows by name, at least one each.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileExistsError: a file of such a name is there.
+    """
+    for name, rows in tables.items():
+        write_table(directory, name, version, rows)
+    write_table(directory, "run", version, [run])
+    return directory
+
+
+def read_run(directory: Path, version: int, kind: type[T]) -> T:
+    """The run of a folder.
+
+    Raises:
+        DamagedTableError: as in `read_table`.
+    """
+    (run,) = read_table(directory / "run.parquet", version, kind)
+    return run
+
+
+def read_tables(directory: Path, version: int, kinds: Mapping[str, type[Any]]) -> dict[str, Any]:
+    """The rows of tables in a folder, by name, each of its dataclass.
+
+    Raises:
+        DamagedTableError: as in `read_table`.
+    """
+    return {name: read_table(directory / f"{name}.parquet", version, kind) for name, kind in kinds.items()}
 
 
 def content_hash(rows: Sequence[Any]) -> str:

@@ -13,6 +13,7 @@ from harness.fit.experiment import perform
 from harness.fit.settings import NONE, fit_settings
 from harness.fit.study import Study
 from harness.records.fits import Fit, read_fit, write_fit
+from harness.records.measured_fits import read_measured_fit, write_measured_fit
 from harness.sections import launcher
 from harness.surroundings import OK, Surroundings
 from harness.trees import exclusive_directory
@@ -61,8 +62,8 @@ def _measured(
     folder = _folder(settings.keep, launcher(config).out, around.repository)
     with mapping(settings.jobs, measured.simulate) as simulate:
         fit = measured.perform(settings, simulate, command, around)
-    kept = measured.write_measured_fit(folder, fit)
-    found = measured.Study(measured.read_measured_fit(kept))
+    kept = write_measured_fit(folder, fit)
+    found = measured.Study(read_measured_fit(kept))
     written = [kept, *measured_report(found, kept.name, _pages(kept, settings.keep, around.repository))]
     if settings.write is not None:
         written.append(measured.write_machine(settings, fit, kept.name, around.repository))

@@ -8,6 +8,7 @@ from harness.errors import HarnessError
 from harness.fit import measured
 from harness.fit.measured.study import HELD_OUT_ARM, REFITTED, SIMULATED, rms_pct
 from harness.records import RecordError
+from harness.records.measured_fits import read_measured_fit, write_measured_fit
 from tests.harness.device_records import (
     FREE,
     ROW,
@@ -222,20 +223,20 @@ def test_constants_that_are_not_accounted_for_are_refused(tmp_path, case):
 
 
 def test_a_record_is_read_as_it_was_written_and_a_damaged_one_is_refused(fit, tmp_path):
-    folder = measured.write_measured_fit(tmp_path / "one", fit[0].fit)
-    again = measured.read_measured_fit(folder)
+    folder = write_measured_fit(tmp_path / "one", fit[0].fit)
+    again = read_measured_fit(folder)
     assert measured.text("x", measured.Study(again)) == measured.text("x", fit[0])
     (folder / "cells.parquet").write_bytes((folder / "plans.parquet").read_bytes())
     with pytest.raises(RecordError, match="schema"):
-        measured.read_measured_fit(folder)
+        read_measured_fit(folder)
 
 
 def test_absences_cannot_be_dropped_from_a_record(tmp_path):
     lay(tmp_path / "h200", device_plan(), power_device(), lambda at, pair: "void" if pair else "ok")
-    folder = measured.write_measured_fit(tmp_path / "one", fitted(read(tmp_path / "h200", SMALL))[0].fit)
+    folder = write_measured_fit(tmp_path / "one", fitted(read(tmp_path / "h200", SMALL))[0].fit)
     (folder / "absences.parquet").unlink()
     with pytest.raises(FileNotFoundError):
-        measured.read_measured_fit(folder)
+        read_measured_fit(folder)
 
 
 def test_every_kind_of_figure_has_a_column_of_its_own(fit):

@@ -15,6 +15,7 @@ from harness.fit.measured.targets import Place, Series
 from harness.plan import Cell
 from harness.records.calibrations import write_measurement
 from harness.records.fits import read_fit
+from harness.records.measured_fits import read_measured_fit
 from harness.verbs import calibrate
 from harness.verbs import fit as verb
 from harness.workspace import REPOSITORY
@@ -42,7 +43,7 @@ def small(tmp_path_factory):
 
 
 def kept(around, name="small"):
-    return measured.Study(measured.read_measured_fit(around.repository / "records" / "fit" / name))
+    return measured.Study(read_measured_fit(around.repository / "records" / "fit" / name))
 
 
 def test_a_fit_to_a_known_machine_recovers_the_arm_that_it_did_not_see(small):
@@ -151,7 +152,7 @@ def test_every_kept_fit_has_the_page_of_its_record(tmp_path):
     for folder in folders:
         of_devices = (folder / "plans.parquet").is_file()
         if of_devices:
-            verb.measured_report(measured.Study(measured.read_measured_fit(folder)), folder.name, tmp_path)
+            verb.measured_report(measured.Study(read_measured_fit(folder)), folder.name, tmp_path)
         else:
             verb.report(read_fit(folder), folder.name, tmp_path)
         page = REPOSITORY / "reports" / "fit" / f"{folder.name}.md"
@@ -163,7 +164,7 @@ def stale(root):
     found = []
     for folder in (root / "records" / "fit").iterdir():
         if (folder / "plans.parquet").is_file():
-            fit = measured.read_measured_fit(folder)
+            fit = read_measured_fit(folder)
             before = {one.name: one.value for one in fit.constants}
             after = before | {one.name: float(f"{one.refitted:.4g}") for one in fit.constants if one.refitted}
             if Machine.load(fit.run.machine, root / "conf" / "machine").constants() not in (before, after):

@@ -10,7 +10,12 @@ from harness.calibrate.machine_file import MEASURED_HERE
 from harness.digests import harness_digest
 from harness.fit.cells import Samples
 from harness.fit.figures import Array, rms_pct
-from harness.fit.measured.record import (
+from harness.fit.measured.replays import Replay, cell_us, replays
+from harness.fit.measured.settings import COUNTS, NUMBERS, MeasuredSettings
+from harness.fit.measured.targets import Place
+from harness.fit.slopes import slope_of, step_of
+from harness.fit.solve import Problem, Pull, solve
+from harness.records.measured_fits import (
     FILE,
     FITTED,
     LEFT_OUT,
@@ -21,11 +26,6 @@ from harness.fit.measured.record import (
     MeasuredRun,
     MeasuredSlope,
 )
-from harness.fit.measured.replays import Replay, cell_us, replays
-from harness.fit.measured.settings import COUNTS, NUMBERS, MeasuredSettings
-from harness.fit.measured.targets import Place
-from harness.fit.slopes import slope_of, step_of
-from harness.fit.solve import Problem, Pull, solve
 from harness.surroundings import Surroundings
 
 Values = Mapping[str, float]

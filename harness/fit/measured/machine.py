@@ -5,8 +5,8 @@ from pathlib import Path
 
 from afdep.machine import Constant
 from harness.fit.machine_file import write_over
-from harness.fit.measured.record import MeasuredFit
 from harness.fit.measured.settings import MeasuredSettings
+from harness.records.measured_fits import MeasuredFit
 
 _DIGITS = 4
 

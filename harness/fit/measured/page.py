@@ -3,7 +3,6 @@
 from statistics import median
 
 from harness.fit.measured import tables
-from harness.fit.measured.record import BEHIND, FREE, START_OFF
 from harness.fit.measured.study import (
     FITTED_ARM,
     HELD_OUT_ARM,
@@ -15,6 +14,7 @@ from harness.fit.measured.study import (
     start_us,
 )
 from harness.fit.tables import signed
+from harness.records.measured_fits import BEHIND, FREE, START_OFF
 
 
 def text(name: str, study: Study, image: str = "") -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from harness.config import Row
 from harness.fit.figures import Array
 from harness.fit.identify import Identification
-from harness.fit.measured.record import FITTED, MeasuredCell, MeasuredConstant, MeasuredFit
+from harness.records.measured_fits import FITTED, MeasuredCell, MeasuredConstant, MeasuredFit
 from harness.tables import row_label
 
 Select = Callable[[MeasuredCell], bool]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from harness.fit.identify import Identification
-from harness.fit.measured.record import LEFT_OUT, MEASURED, MeasuredCell
 from harness.fit.measured.study import (
     FITTED_ARM,
     HELD_OUT_ARM,
@@ -19,6 +18,7 @@ from harness.fit.measured.study import (
     start_us,
 )
 from harness.fit.tables import percent_bound, signed
+from harness.records.measured_fits import LEFT_OUT, MEASURED, MeasuredCell
 from harness.tables import ABSENT, markdown
 
 KINDS = (SIMULATED, REFITTED)

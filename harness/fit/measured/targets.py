@@ -14,9 +14,9 @@ from typing import Any
 
 from harness.config import Exchange, Row
 from harness.errors import ReportError
-from harness.fit.measured.record import BEHIND, FREE, START_OFF, MeasuredAbsence, MeasuredPlan
 from harness.pages import Part
 from harness.plan import Cell
+from harness.records.measured_fits import BEHIND, FREE, START_OFF, MeasuredAbsence, MeasuredPlan
 from harness.tables import row_label
 from harness.words import as_digest
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.records.fits import FitStep
-from harness.records.typed import read_table, write_table
+from harness.records.typed import read_run, read_tables, write_folder
 
-VERSION = 1
+MEASURED_FIT_VERSION = 1
 
 FITTED, MEASURED, LEFT_OUT, FILE = "fitted", "measured", "left out", "file"
 """What a constant is here: fitted; measured by a micro-benchmark; given by nothing, for a reason; as its file says."""
@@ -187,11 +187,8 @@ def write_measured_fit(directory: Path, fit: MeasuredFit) -> Path:
     Raises:
         FileExistsError: a fit is there.
     """
-    for name in TABLES:
-        if name != ABSENCES or fit.absences:
-            write_table(directory, name, VERSION, getattr(fit, name))
-    write_table(directory, "run", VERSION, [fit.run])
-    return directory
+    tables = {name: getattr(fit, name) for name in TABLES if name != ABSENCES or fit.absences}
+    return write_folder(directory, MEASURED_FIT_VERSION, fit.run, tables)
 
 
 def read_measured_fit(directory: Path) -> MeasuredFit:
@@ -200,10 +197,6 @@ def read_measured_fit(directory: Path) -> MeasuredFit:
     Raises:
         DamagedTableError: a file that is not as it was written.
     """
-    (run,) = read_table(directory / "run.parquet", VERSION, MeasuredRun)
-    there = [name for name in TABLES if name != ABSENCES or run.num_absences]
-    return MeasuredFit(run, **{ABSENCES: (), **{name: _rows(directory, name) for name in there}})
-
-
-def _rows(directory: Path, name: str) -> Any:
-    return read_table(directory / f"{name}.parquet", VERSION, TABLES[name])
+    run = read_run(directory, MEASURED_FIT_VERSION, MeasuredRun)
+    there = {name: kind for name, kind in TABLES.items() if name != ABSENCES or run.num_absences}
+    return MeasuredFit(run, **{ABSENCES: (), **read_tables(directory, MEASURED_FIT_VERSION, there)})
