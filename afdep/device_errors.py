@@ -56,23 +56,28 @@ class WaitTimeoutError(AfdepError, TimeoutError):
     Args:
         rank: the rank that waited.
         wait: the name of the wait.
-        missing: the ranks that had not arrived; none where that is not known.
+        missing: the ranks that had not arrived, at the end of the chain where peers wait for each other; none where
+            that is not known.
         expected: the value waited for.
         seen: the value seen last.
+        peer: the rank whose word it is, or None where the wait is for all.
     """
 
-    def __init__(self, rank: int, wait: str, missing: Sequence[int], expected: int, seen: int):
+    def __init__(self, rank: int, wait: str, missing: Sequence[int], expected: int, seen: int, peer: int | None = None):
+        awaited = missing if peer is None else [peer]
+        chain = "" if list(awaited) == list(missing) else f"; {_named(awaited)} itself misses {_named(missing)}"
         super().__init__(
-            f"{wait} at rank {rank}: expected {_named(missing)} to arrive with {expected}, "
-            f"received {seen} until the time-out.",
+            f"{wait} at rank {rank}: expected {_named(awaited)} to arrive with {expected}, "
+            f"received {seen} until the time-out{chain}.",
             "Look at the rank that is missing; then build the Buffers of all ranks anew.",
         )
-        self.args = (rank, wait, missing, expected, seen)
+        self.args = (rank, wait, missing, expected, seen, peer)
         self.rank = rank
         self.wait = wait
         self.missing = tuple(missing)
         self.expected = expected
         self.seen = seen
+        self.peer = peer
 
 
 class PeerTimeoutError(AfdepError, TimeoutError):
@@ -80,11 +85,12 @@ class PeerTimeoutError(AfdepError, TimeoutError):
 
     Args:
         rank: the rank that waited.
-        peer: the rank it waited for, or None where the wait is for all.
+        peer: the rank that is missing, at the end of the chain where peers wait for each other, or None where the wait
+            is for all.
     """
 
     def __init__(self, rank: int, peer: int | None):
-        waited = f"it waited for {_named([] if peer is None else [peer])} in vain"
+        waited = f"it waited in vain and misses {_named([] if peer is None else [peer])}"
         super().__init__(
             f"exchange: expected every rank to take part, received from rank {rank} that {waited}.",
             "Look at the rank that is missing; then build the Buffers of all ranks anew.",

@@ -2,7 +2,8 @@
 
 A transport CTA takes a whole SM and spins for its peers. A share under MPS bounds how many SMs a rank may use; nothing
 says that two shares do not overlap. On an H200 four ranks with a quarter each, and three with a quarter each, kept each
-other's kernels from starting. So whatever spins on a GPU has to fit every share of it at once.
+other's kernels from starting. So whatever spins on a GPU has to fit every share of it at once. An epilogue that waits
+for the end of its main kernel holds SMs as well, but only once all that this kernel awaits is running.
 """
 
 from collections import Counter

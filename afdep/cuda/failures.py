@@ -31,7 +31,8 @@ def check(native: CudaLibrary, handle: int, rank: int) -> None:
     if origin != rank:
         raise PeerTimeoutError(origin, peer)
     missing_ranks = _behind(native, handle) if peer is None else [peer]
-    raise WaitTimeoutError(rank, wait.name.decode(), missing_ranks, wait.expected, wait.seen)
+    awaited = None if wait.peer < 0 else wait.peer
+    raise WaitTimeoutError(rank, wait.name.decode(), missing_ranks, wait.expected, wait.seen, awaited)
 
 
 def _behind(native: CudaLibrary, handle: int) -> list[int]:

@@ -80,6 +80,12 @@ def test_a_timeout_names_the_missing_peer() -> None:
     assert "expected all ranks to arrive" in device_errors.WaitTimeoutError(1, "exit barrier", [], 2, 1).problem
 
 
+def test_a_wait_for_a_rank_that_itself_waits_names_both():
+    problem = device_errors.WaitTimeoutError(2, "combine arrivals", [3], 25, 24, peer=0).problem
+    assert "expected rank 0 to arrive with 25, received 24 until the time-out; rank 0 itself misses rank 3" in problem
+    assert "itself" not in device_errors.WaitTimeoutError(2, "combine arrivals", [0], 25, 24, peer=0).problem
+
+
 def test_a_deadlock_shows_four_waits_and_counts_the_rest() -> None:
     message = str(errors.DeadlockError([f"wait{i}" for i in range(6)]))
     assert "received 6" in message
