@@ -9,11 +9,16 @@ from harness.fit.figures import rms_pct
 from harness.fit.identify import Identification
 from harness.fit.leave_out import Move, Refit, strongest
 from harness.fit.study import Study
+from harness.records.fits import FitConstant
+from harness.records.measured_fits import MeasuredConstant
 from harness.tables import ABSENT, MINUS, markdown, row_label
 
 MOST_MOVERS = 3
 LEAST_SHARE = 0.3
 """Of a direction of unit length: constants with a smaller part in it are left out."""
+
+CONSTANT_HEADER = ("constant", "unit", "machine file", "refitted", "bounds", "standard error, %")
+"""What every table of fitted constants begins with."""
 
 
 def status(study: Study, row: int) -> str:
@@ -45,12 +50,7 @@ def constants(study: Study, found: Identification) -> str:
     """Every fitted constant: its values, its standard error, and whether the figures tell it."""
     lines = [
         [
-            f"`{one.name}`",
-            one.unit,
-            f"{one.value:g}",
-            f"{one.refitted:.4g}",
-            f"{one.lower:g} to {one.upper:g}",
-            percent_bound(found.errors_pct[index]),
+            *constant_cells(one, found.errors_pct[index]),
             percent_bound(found.alone_pct[index]),
             f"{found.effects_pct[index]:.1f}",
             f"{found.span_shares[index]:.3f}",
@@ -59,18 +59,19 @@ def constants(study: Study, found: Identification) -> str:
         for index, one in enumerate(study.free)
     ]
     header = [
-        "constant",
-        "unit",
-        "machine file",
-        "refitted",
-        "bounds",
-        "standard error, %",
+        *CONSTANT_HEADER,
         "if the others were known, %",
         "effect of its range, rms %",
         "share that the others can make",
         "verdict",
     ]
     return markdown(header, lines, frozenset({2, 3, 5, 6, 7, 8}))
+
+
+def constant_cells(one: FitConstant | MeasuredConstant, error_pct: float) -> list[str]:
+    """A constant that was fitted, in the columns of CONSTANT_HEADER."""
+    values = f"{one.value:g}", f"{one.refitted:.4g}", f"{one.lower:g} to {one.upper:g}"
+    return [f"`{one.name}`", one.unit, *values, percent_bound(error_pct)]
 
 
 def percent_bound(value: float) -> str:

@@ -17,7 +17,7 @@ from harness.fit.measured.study import (
     rms_pct,
     start_us,
 )
-from harness.fit.tables import percent_bound, signed
+from harness.fit.tables import CONSTANT_HEADER, constant_cells, signed
 from harness.records.measured_fits import LEFT_OUT, MEASURED, MeasuredCell
 from harness.tables import ABSENT, markdown
 
@@ -102,20 +102,14 @@ def constants(study: Study, found: Identification) -> str:
     """Every fitted constant, and whether the fitted cells tell it."""
     lines = [
         [
-            f"`{one.name}`",
-            one.unit,
-            f"{one.value:g}",
-            f"{one.refitted:.4g}",
-            f"{one.lower:g} to {one.upper:g}",
-            percent_bound(found.errors_pct[index]),
+            *constant_cells(one, found.errors_pct[index]),
             f"{found.effects_pct[index]:.1f}",
             found.verdict(index),
             one.reason or ABSENT,
         ]
         for index, one in enumerate(study.free)
     ]
-    header = ["constant", "unit", "machine file", "refitted", "bounds", "standard error, %"]
-    header += ["effect of its range, rms %", "verdict", "measured in part"]
+    header = [*CONSTANT_HEADER, "effect of its range, rms %", "verdict", "measured in part"]
     return markdown(header, lines, frozenset({2, 3, 5, 6}))
 
 
