@@ -33,6 +33,11 @@ class Surroundings:
     now: Callable[[], datetime]
     print_line: Callable[[str], None]
 
+    def timed_lines(self) -> Callable[[str], None]:
+        """Prints lines, each with the seconds since this call behind it."""
+        started = self.clock()
+        return lambda text: self.print_line(f"{text}  ({self.clock() - started:.1f} s)")
+
 
 def real() -> Surroundings:
     """The surroundings of an ordinary command."""

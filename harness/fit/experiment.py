@@ -1,7 +1,7 @@
 """A fit from end to end: the table as it is, the slopes of every constant, the search, and the table it leads to."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ Values = Mapping[str, float]
 
 def perform(settings: FitSettings, run: Runner, command: str, around: Surroundings) -> Fit:
     """Simulate, search and simulate again; a line for each step of it."""
-    experiment = Experiment(settings, run, around, around.clock())
+    experiment = Experiment(settings, run, around, around.timed_lines())
     rows, names = range(len(settings.screen.rows)), [one.name for one in settings.studied]
     before = experiment.table(rows, {})
     experiment.say(f"the table as {settings.bench.machine.name} has it: {before.size} cells")
@@ -50,10 +50,7 @@ class Experiment:
     settings: FitSettings
     run: Runner
     around: Surroundings
-    started: float
-
-    def say(self, text: str) -> None:
-        self.around.print_line(f"{text}  ({self.around.clock() - self.started:.1f} s)")
+    say: Callable[[str], None]
 
     def table(self, rows: Sequence[int], values: Values) -> Array:
         """Round trips of both arms as a screen times them: [row, tokens, arm] in us."""

@@ -56,11 +56,10 @@ def _hunt(hunt: Hunt, settings: HuntSettings, command: str, around: Surroundings
 
 
 def _progress(arm: str, total: int, around: Surroundings) -> Callable[[Outcome], None]:
-    started = around.clock()
+    say = around.timed_lines()
 
     def listen(outcome: Outcome) -> None:
-        count = f"[{outcome.seeds_run:{len(str(total))}d}/{total}]"
-        around.print_line(f"{count} {arm}: {len(outcome.failed)} failed  ({around.clock() - started:.1f} s)")
+        say(f"[{outcome.seeds_run:{len(str(total))}d}/{total}] {arm}: {len(outcome.failed)} failed")
 
     return listen
 

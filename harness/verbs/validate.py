@@ -58,14 +58,12 @@ def _write(settings: ValidationSettings, around: Surroundings) -> int:
 
 def _progress(total: int, around: Surroundings) -> Callable[[Outcome], None]:
     """Prints a line for every trial that failed, for every fiftieth, and for the last."""
-    started, done = around.clock(), 0
+    say, done = around.timed_lines(), 0
 
     def listen(outcome: Outcome) -> None:
         nonlocal done
         done += 1
         if outcome.status == "failed" or done % 50 == 0 or done == total:
-            count = f"[{done:{len(str(total))}d}/{total}]"
-            seconds = f"({around.clock() - started:.1f} s)"
-            around.print_line(f"{count} {outcome.trial.label}: {outcome.status}  {seconds}")
+            say(f"[{done:{len(str(total))}d}/{total}] {outcome.trial.label}: {outcome.status}")
 
     return listen

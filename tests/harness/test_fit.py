@@ -28,7 +28,7 @@ def powers(task):
 
 def with_truth(read, run, **changes):
     """The settings with what the runner gives on a changed machine as their published figures."""
-    experiment = Experiment(read, run, AROUND, 0.0)
+    experiment = Experiment(read, run, AROUND, AROUND.timed_lines())
     us = experiment.table(range(len(read.screen.rows)), changes)
     places = {(row.layout, row.hidden): index for index, row in enumerate(read.screen.rows)}
     tokens = read.screen.tokens
@@ -59,7 +59,7 @@ def test_a_fit_to_the_simulators_own_cells_finds_the_changed_constant():
     read = settings(*ONE_CELL, "backend.num_exchanges=2", free=[LATENCY])
     with runner(1) as run:
         read = with_truth(read, run, **{LATENCY: 700.0})
-        experiment = Experiment(read, run, AROUND, 0.0)
+        experiment = Experiment(read, run, AROUND, AROUND.timed_lines())
         studied = [one.name for one in read.studied]
         problem = experiment.problem(experiment.table([0], {}), experiment.slopes(studied, [0], {}))
         best = solve(problem, 6)

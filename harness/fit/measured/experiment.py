@@ -53,7 +53,7 @@ class RoundTrips:
 
 def perform(settings: MeasuredSettings, run: Run, command: str, around: Surroundings) -> MeasuredFit:
     """Simulate, search on the fitted cells, and simulate again; a line for each step of it."""
-    experiment = Experiment(settings, run, around, around.clock())
+    experiment = Experiment(settings, run, around, around.timed_lines())
     places = list(settings.targets.cells)
     before = experiment.round_trips(places, {})
     experiment.say(f"{len(places)} measured cells, simulated on {settings.machine.name}")
@@ -88,10 +88,7 @@ class Experiment:
     settings: MeasuredSettings
     run: Run
     around: Surroundings
-    started: float
-
-    def say(self, text: str) -> None:
-        self.around.print_line(f"{text}  ({self.around.clock() - self.started:.1f} s)")
+    say: Callable[[str], None]
 
     def is_in_a_fitted_row(self, place: Place) -> bool:
         return any(place.series == one.series for one in self.settings.fitted)
