@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from afdep import Machine
 from harness.fit.cells import Runner, Samples, Task
 from harness.fit.figures import Array
 from harness.fit.settings import FitSettings
@@ -32,12 +33,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Slopes:
-    """d log(us) / d log(constant), [constant, row, tokens, arm], and standard errors (NaN where one exchange ran)."""
+    """d log(us) / d log(constant), [constant, cell] or [constant, row, tokens, arm], and standard errors.
+
+    The error is NaN where one exchange ran.
+    """
 
     slope: Array
     error: Array
 
 
+T = TypeVar("T")
 Listener = Callable[[str, int, int], None]
 """Told the name of a constant whose cells are done, how many cells are done, and of how many."""
 
@@ -65,6 +70,12 @@ def step_of(settings: Stepping, name: str, value: float) -> Step:
     return Step(name, stepped, math.log(stepped / value))
 
 
+def steps_of(settings: Stepping, machine: Machine, names: Sequence[str], values: Mapping[str, float]) -> list[Step]:
+    """The steps of constants of a machine with `values` in place of its own."""
+    current = machine.constants() | dict(values)
+    return [step_of(settings, name, current[name]) for name in names]
+
+
 def exchanges_of(settings: FitSettings, tokens: int) -> int:
     """How many exchanges a slope of a cell with so many tokens is taken over."""
     return min(settings.most_exchanges, max(1, settings.route_tokens // max(1, tokens)))
@@ -79,19 +90,38 @@ def measure(
     listen: Listener,
 ) -> Slopes:
     """Slopes of constants in the cells of rows, at the machine's constants with `values` in their place."""
-    current = settings.bench.machine.constants() | dict(values)
-    steps = [step_of(settings, name, current[name]) for name in names]
-    changes = [dict(values), *({**values, step.name: step.stepped} for step in steps)]
-    samples = run([task for change in changes for task in _tasks(settings, rows, change)])
-    shape = (len(rows), len(settings.screen.tokens), len(settings.screen.arms))
-    count = math.prod(shape)
-    before = _next(samples, count)
+    steps = steps_of(settings, settings.bench.machine, names, values)
+    found = of_steps(steps, values, lambda change: _tasks(settings, rows, change), run, listen)
+    shape = (len(names), len(rows), len(settings.screen.tokens), len(settings.screen.arms))
+    return Slopes(found.slope.reshape(shape), found.error.reshape(shape))
+
+
+def of_steps(
+    steps: Sequence[Step],
+    values: Mapping[str, float],
+    tasks: Callable[[Mapping[str, float]], Sequence[T]],
+    run: Callable[[Sequence[T]], Iterator[Samples]],
+    listen: Listener = lambda *told: None,
+) -> Slopes:
+    """Slopes of stepped constants in cells, [constant, cell].
+
+    Args:
+        steps: one a constant.
+        values: constants that differ from the machine's, stepped or not.
+        tasks: of all cells, with constants that differ.
+        run: runs tasks and yields their samples in order.
+        listen: told of each constant.
+    """
+    changes = [values, *({**values, step.name: step.stepped} for step in steps)]
+    before, *after = (tasks(change) for change in changes)
+    count, samples = len(before), run([*before, *(task for one in after for task in one)])
+    unchanged = _next(samples, count)
     found = []
     for index, step in enumerate(steps, 1):
-        pairs = zip(before, _next(samples, count), strict=True)
+        pairs = zip(unchanged, _next(samples, count), strict=True)
         found.append([slope_of(one, other, step.length) for one, other in pairs])
         listen(step.name, index * count, len(steps) * count)
-    both = np.array(found).reshape(len(names), *shape, 2)
+    both = np.array(found).reshape(len(steps), count, 2)
     return Slopes(both[..., 0], both[..., 1])
 
 

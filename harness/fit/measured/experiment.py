@@ -13,7 +13,7 @@ from harness.fit.figures import Array, rms_pct
 from harness.fit.measured.replays import Replay, cell_us, replays
 from harness.fit.measured.settings import COUNTS, NUMBERS, MeasuredSettings
 from harness.fit.measured.targets import Place
-from harness.fit.slopes import slope_of, step_of
+from harness.fit.slopes import of_steps, steps_of
 from harness.fit.solve import Problem, Pull, solve
 from harness.records.measured_fits import (
     FILE,
@@ -102,22 +102,11 @@ class Experiment:
     def slopes(self, names: Sequence[str], places: Sequence[Place], values: Values) -> Array:
         """Slopes d log(us) / d log(constant) at the machine with `values` in place of its own: [constant, cell]."""
         settings = self.settings
-        current = settings.machine.constants() | dict(values)
-        steps = [step_of(settings, name, current[name]) for name in names]
-        changes: list[Values] = [values, *({**values, step.name: step.stepped} for step in steps)]
-        many = [replays(settings.simulator, places, change, settings.slope_exchanges) for change in changes]
-        samples = list(self.run([task for tasks in many for task in tasks]))
-        count = len(places)
-        before = samples[:count]
-        return np.array(
-            [
-                [
-                    slope_of(one, other, step.length)[0]
-                    for one, other in zip(before, samples[index * count : (index + 1) * count], strict=True)
-                ]
-                for index, step in enumerate(steps, 1)
-            ]
-        )
+
+        def tasks(change: Values) -> Sequence[Replay]:
+            return replays(settings.simulator, places, change, settings.slope_exchanges)
+
+        return of_steps(steps_of(settings, settings.machine, names, values), values, tasks, self.run).slope
 
     def problem(self, before: Array, at_start: Array) -> Problem:
         """The fit on the fitted cells; what is known of its start is not simulated again."""
