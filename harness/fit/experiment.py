@@ -12,7 +12,7 @@ from harness.fit.figures import Array, Figures, published_figures
 from harness.fit.leave_out import solution
 from harness.fit.settings import COUNTS, NUMBERS, FitSettings
 from harness.fit.slopes import Slopes, exchanges_of, measure, step_of
-from harness.fit.solve import Problem, Pull, solve
+from harness.fit.solve import Problem, Start, line, solve
 from harness.fit.study import Study
 from harness.records.fits import Fit, FitCell, FitConstant, FitRefit, FitRun, FitSlope
 from harness.surroundings import Surroundings
@@ -77,15 +77,18 @@ class Experiment:
         settings, rows = self.settings, self.settings.fitted_rows
         names = [one.name for one in settings.free]
         studied = {one.name: one.value for one in settings.studied}
-        start = {name: studied[name] for name in names}
-        at_start = slopes.slope[[list(studied).index(name) for name in names]][:, list(rows)]
+        start = Start(
+            {name: studied[name] for name in names},
+            before[list(rows)],
+            slopes.slope[[list(studied).index(name) for name in names]][:, list(rows)],
+        )
         return Problem(
             settings.free,
-            Pull(np.array(list(start.values())), settings.pull_pct),
+            start.pull(settings.pull_pct),
             published_figures(settings.screen, settings.table).of_rows(rows),
-            lambda values: before[list(rows)] if values == start else self.table(rows, values),
-            lambda values: at_start if values == start else self.slopes(names, rows, values).slope,
-            lambda step: self.say(f"evaluation {step.evaluation}: rms {step.rms_pct:.2f} %, cost {step.cost:.1f}"),
+            start.us_or(lambda values: self.table(rows, values)),
+            start.slopes_or(lambda values: self.slopes(names, rows, values).slope),
+            lambda step: self.say(line(step)),
         )
 
     def refits(self, study: Study) -> tuple[FitRefit, ...]:

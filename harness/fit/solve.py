@@ -11,6 +11,9 @@ from harness.fit.figures import Array
 from harness.fit.settings import Free
 from harness.records.fits import FitStep
 
+Simulation = Callable[[Mapping[str, float]], Array]
+"""What cells give at values of the free constants."""
+
 
 @dataclass(frozen=True)
 class Pull:
@@ -46,6 +49,33 @@ class Target(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a fit starts, and what is known there and need not be simulated again.
+
+    Args:
+        values: of the free constants, in their order.
+        us: round trips of the fitted cells.
+        slopes: as `Problem.slopes` gives them.
+    """
+
+    values: Mapping[str, float]
+    us: Array
+    slopes: Array
+
+    def pull(self, pct: float) -> Pull:
+        """What holds the constants here; `pct` as in Pull."""
+        return Pull(np.array(list(self.values.values())), pct)
+
+    def us_or(self, evaluate: Simulation) -> Simulation:
+        """The round trips as they are known here, elsewhere as `evaluate` simulates them."""
+        return lambda values: self.us if values == self.values else evaluate(values)
+
+    def slopes_or(self, simulate: Simulation) -> Simulation:
+        """The slopes, likewise."""
+        return lambda values: self.slopes if values == self.values else simulate(values)
+
+
 @dataclass
 class Problem:
     """A fit while it runs.
@@ -63,8 +93,8 @@ class Problem:
     free: Sequence[Free]
     pull: Pull
     target: Target
-    evaluate: Callable[[Mapping[str, float]], Array]
-    slopes: Callable[[Mapping[str, float]], Array]
+    evaluate: Simulation
+    slopes: Simulation
     listen: Callable[[FitStep], None] = lambda step: None
     steps: list[FitStep] = field(default_factory=list)
     _last_us: Array = field(default_factory=lambda: np.zeros(0))
@@ -87,6 +117,11 @@ class Problem:
     def jacobian(self, logs: Array) -> Array:
         figures = self.target.jacobian_pct(self._last_us, self.slopes(self.values(logs)))
         return np.concatenate([figures, self.pull.weight * np.eye(len(self.free))])
+
+
+def line(step: FitStep) -> str:
+    """A point that was tried, in words."""
+    return f"evaluation {step.evaluation}: rms {step.rms_pct:.2f} %, cost {step.cost:.1f}"
 
 
 def solve(problem: Problem, evaluations: int) -> FitStep:

@@ -14,7 +14,7 @@ from harness.fit.measured.replays import Replay, cell_us, replays
 from harness.fit.measured.settings import COUNTS, NUMBERS, MeasuredSettings
 from harness.fit.measured.targets import Place
 from harness.fit.slopes import of_steps, steps_of
-from harness.fit.solve import Problem, Pull, solve
+from harness.fit.solve import Problem, Start, line, solve
 from harness.records.measured_fits import (
     FILE,
     FITTED,
@@ -113,16 +113,18 @@ class Experiment:
         settings, fitted = self.settings, list(self.settings.fitted)
         names = [one.name for one in settings.free]
         constants = settings.machine.constants()
-        start = {name: constants[name] for name in names}
-        own = before[[place in fitted for place in settings.targets.cells]]
-        free = at_start[[list(constants).index(name) for name in names]]
+        start = Start(
+            {name: constants[name] for name in names},
+            before[[place in fitted for place in settings.targets.cells]],
+            at_start[[list(constants).index(name) for name in names]],
+        )
         return Problem(
             settings.free,
-            Pull(np.array(list(start.values())), settings.pull_pct),
+            start.pull(settings.pull_pct),
             RoundTrips(compared_us(settings, fitted)),
-            lambda values: own if values == start else self.round_trips(fitted, values),
-            lambda values: free if values == start else self.slopes(names, fitted, values),
-            lambda step: self.say(f"evaluation {step.evaluation}: rms {step.rms_pct:.2f} %, cost {step.cost:.1f}"),
+            start.us_or(lambda values: self.round_trips(fitted, values)),
+            start.slopes_or(lambda values: self.slopes(names, fitted, values)),
+            lambda step: self.say(line(step)),
         )
 
     def run_record(self, command: str) -> MeasuredRun:
