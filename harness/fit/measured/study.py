@@ -13,6 +13,7 @@ import numpy as np
 from harness.config import Row
 from harness.fit.figures import Array
 from harness.fit.identify import Identification
+from harness.fit.measured.targets import Figures
 from harness.records.measured_fits import FITTED, MeasuredCell, MeasuredConstant, MeasuredFit
 from harness.tables import row_label
 
@@ -145,10 +146,8 @@ def raw_rms_pct(cells: Sequence[MeasuredCell], kind: str) -> float:
 
 
 def start_us(cell: MeasuredCell) -> float | None:
-    """What a replay behind host barriers took longer than its exchanges running free; None unless both ran."""
-    if not cell.free_us or not cell.behind_us:
-        return None
-    return cell.replay * (median(cell.behind_us) - median(cell.free_us))
+    """As `Figures.start_us`, of a recorded cell."""
+    return Figures(cell.free_us, cell.behind_us, cell.replay).start_us
 
 
 def _rms(values: Array) -> float:

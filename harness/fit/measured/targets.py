@@ -179,8 +179,7 @@ class _Gathering:
         )
         for gone in part.found.absences:
             if gone.arm in arms:
-                label = f"{row_label(gone.row)}, {part.plan.exchange.transport_sms} SMs"
-                what = f"{label}, {gone.arm}, pair {gone.pair + 1}"
+                what = f"{Series(gone.row, part.plan.exchange).label}, {gone.arm}, pair {gone.pair + 1}"
                 self._absent(part, what, gone.tokens, (gone.status, gone.reason))
         for damaged in part.reading.quarantined:
             self._absent(part, damaged.name, None, ("quarantined", damaged.reason))
