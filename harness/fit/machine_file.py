@@ -26,6 +26,7 @@ def write(settings: FitSettings, fit: Fit) -> Path:
     found = {one.name: one.refitted for one in fit.constants if one.refitted is not None}
     table = [_refitted(one, found[one.name], settings) if one.name in found else one for one in _table(settings)]
     head = f"# {settings.bench.machine.name}, its {len(found)} fitted constants as `{fit.run.command}` found them."
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as stream:
         stream.write("\n".join([head, *map(line, table)]) + "\n")
     Machine.load(path.stem, path.parent)
@@ -53,6 +54,7 @@ def write_over(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
                 "Write each constant on a line of its own.",
             )
         lines[places[0]] = line(one)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as stream:
         stream.write("\n".join(lines) + "\n")
     Machine.load(path.stem, path.parent)
