@@ -33,12 +33,6 @@ def kept(tmp_path_factory):
     return around, said
 
 
-def test_a_machine_file_may_go_into_a_folder_that_is_not_there(kept):
-    around, _ = kept
-    assert verb.run(["source=readings", "keep=again", "write=new/folder/again.yaml"], around) == 0
-    assert (around.repository / "new/folder/again.yaml").is_file()
-
-
 def test_a_calibration_is_recorded_reported_and_told(kept):
     around, said = kept
     found = read_calibration(around.repository / "records" / "calibrations" / "example")
@@ -140,3 +134,9 @@ def test_a_bundle_whose_probes_have_changed_does_not_run_the_old_ones(carrying, 
     done = calibrated(carrying, tmp_path)
     assert done.returncode == 4
     assert done.stderr.startswith("compiler: expected nvcc on the PATH, received none.")
+
+
+def test_a_machine_file_may_go_into_a_folder_that_is_not_there(kept):
+    around, _ = kept
+    assert verb.run(["source=readings", "keep=again", "write=new/folder/again.yaml"], around) == 0
+    assert (around.repository / "new/folder/again.yaml").is_file()
