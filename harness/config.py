@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 WORKING_TREE = "working"
 TRACE = "trace"
@@ -50,6 +51,17 @@ class Exchange:
     collect: str
     mode: str
     seed: int
+
+    def shape_of(self, row: Row) -> dict[str, Any]:
+        """The shape of a row's exchanges as `afdep.World` and `afdep.cuda.DeviceBuffer` take it, but for its layout."""
+        return {
+            "hidden": row.hidden,
+            "num_experts": row.experts,
+            "top_k": self.top_k,
+            "capacity": self.capacity,
+            "dispatch_dtype": row.dtype,
+            "transport_sms": self.transport_sms,
+        }
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ def _probe(
 ) -> dict[str, Any]:
     own = [one for one, owner in zip(config.arms, owners, strict=True) if owner == tree]
     built = [one.name for one in own if not arms.is_external(one.name)]
-    request = json.dumps(
-        {"backend": config.backend.name, "arms": built, "layout": config.rows[0].layout, "world": _world(config)}
-    )
+    row = config.rows[0]
+    world = {**config.exchange.shape_of(row), "machine": config.backend.machine}
+    request = json.dumps({"backend": config.backend.name, "arms": built, "layout": row.layout, "world": world})
     with tempfile.TemporaryDirectory() as start:
         done = subprocess.run(
             process.command("harness.probe", request),
@@ -70,19 +70,6 @@ def _probe(
         )
     report: dict[str, Any] = json.loads(process.last_line(done.stdout))
     return report
-
-
-def _world(config: ScreenConfig) -> dict[str, Any]:
-    row, exchange = config.rows[0], config.exchange
-    return {
-        "hidden": row.hidden,
-        "num_experts": row.experts,
-        "top_k": exchange.top_k,
-        "capacity": exchange.capacity,
-        "dispatch_dtype": row.dtype,
-        "transport_sms": exchange.transport_sms,
-        "machine": config.backend.machine,
-    }
 
 
 def _plan(

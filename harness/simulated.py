@@ -37,13 +37,8 @@ def _world(job: Session) -> Any:
     plan, row, exchange = job.plan, job.row, job.plan.exchange
     return importlib.import_module("afdep").World(
         row.layout,
-        hidden=row.hidden,
-        num_experts=row.experts,
-        top_k=exchange.top_k,
-        capacity=exchange.capacity,
+        **exchange.shape_of(row),
         arm=job.arm.name,
-        dispatch_dtype=row.dtype,
-        transport_sms=exchange.transport_sms,
         machine=plan.backend.machine,
         mode="time",
         seed=exchange.seed,

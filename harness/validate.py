@@ -180,12 +180,4 @@ def _check_shapes(config: ScreenConfig) -> None:
 
 
 def _shape(row: Row, exchange: Exchange) -> ExchangeShape:
-    return ExchangeShape(
-        layout=Layout.parse(row.layout),
-        hidden=row.hidden,
-        num_experts=row.experts,
-        top_k=exchange.top_k,
-        capacity=exchange.capacity,
-        dispatch_dtype=row.dtype,
-        transport_sms=exchange.transport_sms,
-    )
+    return ExchangeShape(Layout.parse(row.layout), **exchange.shape_of(row))

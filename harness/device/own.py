@@ -34,13 +34,8 @@ class OwnEnd:
         self._buffer = DeviceBuffer(
             None,
             layout=row.layout,
-            hidden=row.hidden,
-            num_experts=row.experts,
-            top_k=exchange.top_k,
-            capacity=exchange.capacity,
+            **exchange.shape_of(row),
             arm=session.arm.name,
-            dispatch_dtype=row.dtype,
-            transport_sms=exchange.transport_sms,
             timeout_s=float(device.wait_timeout_s),
             maker=_maker(device),
         )

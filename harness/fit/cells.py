@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Protocol, TypeVar
 
-from afdep import Layout, Machine, World
+from afdep import Load, Machine, World
 from harness import loads
 from harness.config import Exchange, Row
 from harness.leaving import leave_with_the_parent
@@ -85,20 +85,19 @@ def simulate(task: Task) -> Samples:
     row, exchange = task.row, task.bench.exchange
     world = World(
         row.layout,
-        hidden=row.hidden,
-        num_experts=row.experts,
-        top_k=exchange.top_k,
-        capacity=exchange.capacity,
+        **exchange.shape_of(row),
         arm=task.arm,
-        dispatch_dtype=row.dtype,
-        transport_sms=exchange.transport_sms,
         machine=changed(task.bench.machine, task.values),
         mode="time",
         library=task.bench.library,
     )
-    bucket = exchange.bucket or task.tokens
-    timing = world.time_exchanges(loads.make(exchange, row, task.tokens, task.exchanges), bucket)
-    return tuple(tuple(timing.per_rank_us[rank]) for rank in Layout.parse(row.layout).attention_rank_ids)
+    return timed(world, loads.make(exchange, row, task.tokens, task.exchanges), exchange.bucket or task.tokens)
+
+
+def timed(world: World, sent: Sequence[Load], bucket: int) -> Samples:
+    """Round trips of a world in the mode `time`."""
+    timing = world.time_exchanges(sent, bucket)
+    return tuple(tuple(timing.per_rank_us[rank]) for rank in world.layout.attention_rank_ids)
 
 
 def changed(machine: Machine, values: Mapping[str, float]) -> Machine:

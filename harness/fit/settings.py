@@ -136,16 +136,7 @@ def _bench(screen: ScreenConfig, machine: Machine) -> Bench:
     """The bench, after one world was made on it: that refuses constants that are not those of the cost model."""
     library = build()
     row, exchange = screen.rows[0], screen.exchange
-    world = World(
-        row.layout,
-        hidden=row.hidden,
-        num_experts=row.experts,
-        top_k=exchange.top_k,
-        capacity=exchange.capacity,
-        transport_sms=exchange.transport_sms,
-        machine=machine,
-        library=library,
-    )
+    world = World(row.layout, **exchange.shape_of(row), machine=machine, library=library)
     return Bench(exchange, machine, library, str(world.identity["digest"]))
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from afdep import Layout, Machine, World
+from afdep import Machine, World
 from harness import loads
-from harness.fit.cells import Samples, changed
+from harness.fit.cells import Samples, changed, timed
 from harness.fit.measured.targets import Place
 from harness.statistics import cell_latency_us
 
@@ -47,13 +47,8 @@ def world(simulator: Simulator, place: Place, values: Mapping[str, float]) -> Wo
     row, exchange = place.series.row, place.series.exchange
     return World(
         row.layout,
-        hidden=row.hidden,
-        num_experts=row.experts,
-        top_k=exchange.top_k,
-        capacity=exchange.capacity,
+        **exchange.shape_of(row),
         arm=place.arm,
-        dispatch_dtype=row.dtype,
-        transport_sms=exchange.transport_sms,
         machine=changed(simulator.machine, values),
         mode="time",
         library=simulator.library,
@@ -64,9 +59,7 @@ def simulate(replay: Replay) -> Samples:
     """Round trips in us of each Attention rank, one per exchange."""
     row, cell = replay.place.series.row, replay.place.cell
     (load,) = loads.make(replay.place.series.exchange, row, cell.tokens, 1)
-    made = world(replay.simulator, replay.place, replay.values)
-    timing = made.time_exchanges([load] * replay.exchanges, cell.bucket)
-    return tuple(tuple(timing.per_rank_us[rank]) for rank in Layout.parse(row.layout).attention_rank_ids)
+    return timed(world(replay.simulator, replay.place, replay.values), [load] * replay.exchanges, cell.bucket)
 
 
 def cell_us(samples: Samples) -> float:
