@@ -17,7 +17,17 @@ from harness import sections
 from harness.colocation import planned
 from harness.config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
 from harness.errors import ConfigError
-from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_name, as_word, refuse_repeats
+from harness.words import (
+    as_choice,
+    as_count,
+    as_distinct,
+    as_flag,
+    as_list,
+    as_name,
+    as_word,
+    as_word_or_none,
+    refuse_repeats,
+)
 from harness.workspace import REPOSITORY
 
 LAYOUT_FORM = "a layout as 2A2F"
@@ -47,7 +57,7 @@ def screen_config(config: Data, routings: Mapping[str, Data], repository: Path =
     backend = sections.backend(config)
     read = ScreenConfig(
         name=as_name("screen.name", screen["name"]),
-        published=_name_or_none("screen.published", screen["published"]),
+        published=as_word_or_none("screen.published", screen["published"], "a name or none"),
         declared_aa=declared_aa,
         rows=_rows(config, screen, routings),
         tokens=tuple(as_count("tokens", value, minimum=0) for value in _axis(config, "tokens")),
@@ -57,7 +67,7 @@ def screen_config(config: Data, routings: Mapping[str, Data], repository: Path =
         launcher=sections.launcher(config),
     )
     _check_shapes(read)
-    return _with_trace(read, _name_or_none("trace", config["trace"]), repository)
+    return _with_trace(read, as_word_or_none("trace", config["trace"], "a name or none"), repository)
 
 
 def _with_trace(read: ScreenConfig, name: str | None, repository: Path) -> ScreenConfig:
@@ -83,11 +93,6 @@ def _checked_trace(read: ScreenConfig, path: Path, experts: int) -> str:
         if (row.routing, row.experts) == (TRACE, experts):
             trace.check_size(max(read.tokens), Layout.parse(row.layout).attention_ranks, read.exchange.top_k)
     return trace.digest
-
-
-def _name_or_none(name: str, value: object) -> str | None:
-    word = as_word(name, value, "a name or none")
-    return None if word == "none" else word
 
 
 def _axis(config: Data, axis: str) -> list[object]:

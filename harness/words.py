@@ -47,6 +47,30 @@ def as_name(name: str, value: object) -> str:
     return word
 
 
+def as_word_or_none(name: str, value: object, expected: str) -> str | None:
+    """As `as_word`, with None for the word none."""
+    word = as_word(name, value, expected)
+    return None if word == "none" else word
+
+
+def as_kept_name(value: object, example: str) -> str | None:
+    """The value of `keep`: the name that a record is kept under, or None for the word none.
+
+    Args:
+        value: what composition delivered.
+        example: a name, for the message.
+
+    Raises:
+        ValueReadError: no word, or one that names no file of its own.
+    """
+    word = as_word_or_none("keep", value, "a name or none")
+    if word is not None and not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", word):
+        raise ValueReadError(
+            f"keep: expected a name of small letters, digits and dashes, received {word!r}.", f"Write keep={example}."
+        )
+    return word
+
+
 def _read_as(name: str, value: object, expected: str) -> ValueReadError:
     kind = "null" if value is None else f"the {type(value).__name__} {value}"
     return ValueReadError(

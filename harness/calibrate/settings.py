@@ -8,7 +8,7 @@ from typing import Any
 from afdep import Machine
 from harness.calibrate.judging import RULE_OF, Limits
 from harness.errors import ConfigError, UsageError, valid_names
-from harness.words import as_name, as_word
+from harness.words import as_kept_name, as_word
 from harness.workspace import kept_path
 
 NONE, DEVICE = "none", "device"
@@ -50,7 +50,7 @@ def calibration_settings(config: Mapping[str, Any], repository: Path) -> Calibra
             least_spread_ns=_number("calibrate.least_spread_ns", told["least_spread_ns"]),
         ),
         source=_source(as_word("source", config["source"], "device or a folder"), repository),
-        keep=_keep(as_name("keep", config["keep"]), repository),
+        keep=_keep(as_kept_name(config["keep"], "h200"), repository),
         write=_write(as_word("write", config["write"], "a path or none"), repository),
     )
 
@@ -94,9 +94,7 @@ def _source(word: str, repository: Path) -> Path | None:
     return folder
 
 
-def _keep(name: str, repository: Path) -> str | None:
-    if name == NONE:
-        return None
+def _keep(name: str | None, repository: Path) -> str | None:
     kept_path("calibrations", name, repository, suffix="")  # refuses a name that is taken before anything is measured
     return name
 

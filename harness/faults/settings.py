@@ -1,6 +1,5 @@
 """What faults are played with: frozen, validated once at the edge."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -10,9 +9,8 @@ from afdep import Layout
 from harness.errors import UsageError
 from harness.faults.trials import Making, Shape
 from harness.sections import MAX_SEED, section
-from harness.words import as_count, as_distinct, as_word
+from harness.words import as_count, as_distinct, as_kept_name, as_word_or_none
 
-NONE = "none"
 _HIDDEN_STEP = 1024
 """Rows of which the libraries' only reduction takes any number: see `harness.faults.trees`."""
 
@@ -56,12 +54,13 @@ def fault_settings(config: Mapping[str, Any], repository: Path) -> FaultSettings
         late_us=as_count("faults.late_us", data["late_us"], minimum=1),
         seed=as_count("faults.seed", data["seed"], minimum=0) % MAX_SEED,
     )
+    keep = as_kept_name(config["keep"], "h200")
     timeout_s, stuck_s, limit_s = (_seconds(f"faults.{name}", data[name]) for name in times)
     shipped_seeds = as_count("faults.shipped_seeds", data["shipped_seeds"], minimum=1)
     to, source = (_path(name, config[name], repository) for name in ("to", "source"))
     if source is not None and not source.is_file():
         raise UsageError(f"source: expected a file, received {config['source']!r}.", "Give what ./faults has written.")
-    return FaultSettings(making, timeout_s, stuck_s, limit_s, shipped_seeds, to, source, _keep(config["keep"]))
+    return FaultSettings(making, timeout_s, stuck_s, limit_s, shipped_seeds, to, source, keep)
 
 
 def _shape(told: Mapping[str, Any]) -> Shape:
@@ -83,14 +82,5 @@ def _seconds(name: str, value: object) -> float:
 
 
 def _path(name: str, value: object, repository: Path) -> Path | None:
-    word = as_word(name, value, "a path or none")
-    return None if word == NONE else (repository / word).resolve()
-
-
-def _keep(value: object) -> str | None:
-    name = as_word("keep", value, "a name or none")
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name):
-        raise UsageError(
-            f"keep: expected a name of small letters, digits and dashes, received {name!r}.", "Write keep=h200."
-        )
-    return None if name == NONE else name
+    word = as_word_or_none(name, value, "a path or none")
+    return None if word is None else (repository / word).resolve()

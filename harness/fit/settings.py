@@ -14,7 +14,7 @@ from harness.errors import ConfigError, UsageError, valid_names
 from harness.fit.cells import Bench
 from harness.published import Point, PublishedTable
 from harness.validate import screen_config
-from harness.words import as_count, as_distinct, as_name, as_word
+from harness.words import as_count, as_distinct, as_kept_name, as_word
 
 NONE = "none"
 ROW_KEYS = ("layout", "hidden", "dtype", "routing")
@@ -99,7 +99,7 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
         fitted_rows=_rows(fit["rows"], screen.rows),
         step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
         jobs=as_count("jobs", config["jobs"], minimum=1),
-        keep=name_or_none(config["keep"]),
+        keep=as_kept_name(config["keep"], "h100-nvlink"),
         write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
         **told,
     )
@@ -230,16 +230,6 @@ def check_reach(value: float) -> None:
     """
     if value <= 1:
         raise UsageError(f"fit.reach: expected a factor above 1, received {value:g}.", "Write 1.5 or the like.")
-
-
-def name_or_none(value: object) -> str | None:
-    """The value of `keep`: a name, or None.
-
-    Raises:
-        ValueReadError: no name.
-    """
-    name = as_name("keep", value)
-    return None if name == NONE else name
 
 
 def new_machine_file(word: str, repository: Path) -> Path | None:

@@ -1,6 +1,5 @@
 """What a hunt runs with: frozen, validated once at the edge."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +8,9 @@ from afdep import Arm, Layout, controls
 from afdep.build import Fiber, build
 from afdep.scenario import Hunt
 from harness.errors import UsageError
-from harness.words import as_choice, as_count, as_distinct, as_word
+from harness.words import as_choice, as_count, as_distinct, as_kept_name, as_word
 
 ALL = "all"
-NOT_KEPT = "none"
 _FIBERS: dict[str, Fiber] = {"warp": "warp", "thread": "thread"}
 COUNTS = ("hidden", "experts_per_rank", "top_k", "capacity", "most_tokens", "transport_sms", "exchanges")
 """Fields of a Hunt that are plain numbers, each at least 1."""
@@ -49,7 +47,8 @@ def hunt_settings(config: Mapping[str, Any]) -> HuntSettings:
     fiber = _FIBERS[as_choice("hunt.fiber", config["hunt"]["fiber"], _FIBERS)]
     library = build(fiber)
     hunts = tuple(Hunt(arm=arm, fiber=fiber, library=library, **shared) for arm in arms)
-    return HuntSettings(hunts, _seeds(config), as_count("jobs", config["jobs"], minimum=1), _keep(config["keep"]))
+    keep = as_kept_name(config["keep"], "night")
+    return HuntSettings(hunts, _seeds(config), as_count("jobs", config["jobs"], minimum=1), keep)
 
 
 def _fields(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,12 +78,3 @@ def _seeds(config: Mapping[str, Any]) -> Sequence[int]:
         return [as_count("seeds", seed, minimum=0) for seed in as_distinct("seeds", config["seeds"])]
     first = as_count("first_seed", config["first_seed"], minimum=0)
     return range(first, first + as_count("budget", config["budget"], minimum=1))
-
-
-def _keep(value: object) -> str | None:
-    name = as_word("keep", value, "a name or none")
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name):
-        raise UsageError(
-            f"keep: expected a name of small letters, digits and dashes, received {name!r}.", "Write keep=night."
-        )
-    return None if name == NOT_KEPT else name

@@ -1,7 +1,6 @@
 """From conf/validation to trials: every value is read strictly, once, here."""
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,10 +14,20 @@ from harness.validation.cases import AMOUNTS, CASE_FIELDS, CORRUPTED, COVER, INV
 from harness.validation.choosing import Choice
 from harness.validation.covering import covering
 from harness.validation.witness import WITNESSES
-from harness.words import as_choice, as_count, as_distinct, as_flag, as_list, as_name, as_word
+from harness.words import (
+    as_choice,
+    as_count,
+    as_distinct,
+    as_flag,
+    as_kept_name,
+    as_list,
+    as_name,
+    as_word,
+    as_word_or_none,
+)
 
 BACKENDS = ("sim", "cuda")
-EACH, ALL, ANY, NOT_KEPT = "each", "all", "any", "none"
+EACH, ALL, ANY = "each", "all", "any"
 CHOICES: Mapping[str, Callable[[Sequence[Trial]], Choice]] = {ALL: choosing.each, "pairs": choosing.pairwise}
 COUNTED = ("hidden", "num_experts", "top_k", "transport_sms", "tokens")
 """Fields of a shape that are plain numbers."""
@@ -64,9 +73,9 @@ def validation_settings(config: Data) -> ValidationSettings:
     return ValidationSettings(
         trials=choice.trials,
         jobs=as_count("jobs", config["jobs"], minimum=1),
-        keep=_keep(config["keep"]),
-        to=_path("to", config["to"], "a file or none"),
-        source=_path("source", config["source"], "a folder or none"),
+        keep=as_kept_name(config["keep"], "matrix"),
+        to=as_word_or_none("to", config["to"], "a file or none"),
+        source=as_word_or_none("source", config["source"], "a folder or none"),
         gpus=None if config["gpus"] == ALL else as_count("gpus", config["gpus"], minimum=1),
         choice=choice,
     )
@@ -182,17 +191,3 @@ def _named(trials: Sequence[Trial], words: object) -> tuple[Trial, ...]:
         if not any(one.startswith(name) for one in known):
             raise UsageError(f"cases: expected a case of the matrix, received {name!r}.", valid_names(name, known))
     return tuple(trial for trial in trials if trial.case.name.startswith(tuple(names)))
-
-
-def _path(name: str, value: object, expected: str) -> str | None:
-    word = as_word(name, value, expected)
-    return None if word == NOT_KEPT else word
-
-
-def _keep(value: object) -> str | None:
-    name = as_word("keep", value, "a name or none")
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name):
-        raise UsageError(
-            f"keep: expected a name of small letters, digits and dashes, received {name!r}.", "Write keep=matrix."
-        )
-    return None if name == NOT_KEPT else name

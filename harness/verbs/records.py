@@ -1,6 +1,5 @@
 """`records`: what the record files of a plan hold, and a way to keep them in the repository."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,15 +8,16 @@ from harness.compose import compose
 from harness.errors import UsageError
 from harness.selection import select
 from harness.surroundings import NOTHING, OK, Surroundings
-from harness.words import as_word
+from harness.words import as_kept_name
 
-NO_COPY = "none"
+PUBLISHED = "published"
+"""The folder of published figures, which takes no other records."""
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
     """Count records by arm and status; name files that cannot be read; copy them on request."""
     config = compose("records", texts, around.repository / "conf")
-    name = as_word("keep", config["keep"], "a folder name or none")
+    name = _folder_name(as_kept_name(config["keep"], "first-light"))
     selection = select(config, around.repository)
     reading = selection.reading
     counts = Counter((record.arm, record.native_digest, record.status) for record in reading.records)
@@ -26,16 +26,15 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     around.print_line(tables.markdown(["arm", "native digest", "status", "records"], lines, frozenset({3})))
     for one in reading.quarantined:
         around.print_line(f"quarantined: {one.name}: {one.reason}")
-    if name != NO_COPY:
-        kept = keeping.keep(selection, around.repository / "records" / _folder_name(name))
+    if name is not None:
+        kept = keeping.keep(selection, around.repository / "records" / name)
         around.print_line(f"kept: {kept.relative_to(around.repository)}")
     return OK if any(record.status == "ok" for record in reading.records) else NOTHING
 
 
-def _folder_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name) or name == "published":
+def _folder_name(name: str | None) -> str | None:
+    if name == PUBLISHED:
         raise UsageError(
-            f"keep: expected a new folder name of small letters, digits and dashes, received {name!r}.",
-            "Write keep=first-light or the like; published holds the published figures.",
+            f"keep: expected another name than {PUBLISHED}, received it.", "It holds the published figures: choose one."
         )
     return name

@@ -11,7 +11,7 @@ from afdep.digest import native_digest
 from afdep.errors import BuildError
 from harness.compose import compose
 from harness.decode import decode
-from harness.errors import UsageError
+from harness.errors import HarnessError
 from harness.faults import trees
 from harness.faults.guards import GUARDS
 from harness.faults.judging import judge
@@ -270,5 +270,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_a_setting_of_no_use_is_refused(text, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(HarnessError, match=message):
         fault_settings(compose("faults", [text]), REPOSITORY)

@@ -19,13 +19,12 @@ from harness.fit.settings import (
     Free,
     check_reach,
     known_constant,
-    name_or_none,
     new_machine_file,
     number,
     reasons,
     with_bounds,
 )
-from harness.words import as_count, as_distinct, as_word
+from harness.words import as_count, as_distinct, as_kept_name, as_word
 from harness.workspace import Workspace, displayed
 
 ROW_KEYS = ("layout", "hidden", "dtype", "routing", "transport_sms")
@@ -113,7 +112,7 @@ def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repositor
         left_out=left_out,
         step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
         jobs=as_count("jobs", config["jobs"], minimum=1),
-        keep=name_or_none(config["keep"]),
+        keep=as_kept_name(config["keep"], "h200-nvlink"),
         write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
         **_numbers(fit),
     )
