@@ -123,6 +123,17 @@ def as_count(name: str, value: object, *, minimum: int) -> int:
     return value
 
 
+def as_number(name: str, value: object) -> float:
+    """A number of at least 0; true and false are none.
+
+    Raises:
+        ValueReadError: anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise ValueReadError(f"{name}: expected a number of at least 0, received {value!r}.", "Write a plain number.")
+    return float(value)
+
+
 def as_flag(name: str, value: object) -> bool:
     """True or false.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from afdep import Machine
 from afdep.machine import Constant
-from harness.fit.machine_file import write_over
+from harness.machine_files import write_over
 from harness.records.calibrations import MEASURED, Calibration, CalibrationConstant, CalibrationRun
 
 MEASURED_HERE = "measured by `harness calibrate`"

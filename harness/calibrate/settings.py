@@ -8,10 +8,11 @@ from typing import Any
 from afdep import Machine
 from harness.calibrate.judging import RULE_OF, Limits
 from harness.errors import ConfigError, UsageError, valid_names
-from harness.words import as_kept_name, as_word
+from harness.machine_files import new_machine_file
+from harness.words import as_kept_name, as_number, as_word
 from harness.workspace import kept_path
 
-NONE, DEVICE = "none", "device"
+DEVICE = "device"
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ def calibration_settings(config: Mapping[str, Any], repository: Path) -> Calibra
         machine=machine,
         limits=Limits(
             bounds=_bounds(told["bounds"], machine),
-            most_spread_pct=_number("calibrate.most_spread_pct", told["most_spread_pct"]),
-            least_spread_ns=_number("calibrate.least_spread_ns", told["least_spread_ns"]),
+            most_spread_pct=as_number("calibrate.most_spread_pct", told["most_spread_pct"]),
+            least_spread_ns=as_number("calibrate.least_spread_ns", told["least_spread_ns"]),
         ),
         source=_source(as_word("source", config["source"], "device or a folder"), repository),
         keep=_keep(as_kept_name(config["keep"], "h200"), repository),
-        write=_write(as_word("write", config["write"], "a path or none"), repository),
+        write=new_machine_file(config["write"], repository),
     )
 
 
@@ -70,17 +71,11 @@ def _bounds(bounds: Mapping[str, Any], machine: Machine) -> dict[str, tuple[floa
 def _pair(name: str, one: object) -> tuple[float, float]:
     if not isinstance(one, Mapping) or set(one) != {"lower", "upper"}:
         raise ConfigError(f"calibrate.bounds.{name}: expected lower and upper, received {one!r}.", "Give both.")
-    lower, upper = (_number(f"calibrate.bounds.{name}.{side}", one[side]) for side in ("lower", "upper"))
+    lower, upper = (as_number(f"calibrate.bounds.{name}.{side}", one[side]) for side in ("lower", "upper"))
     if lower >= upper:
         received = f"{lower:g} and {upper:g}"
         raise ConfigError(f"calibrate.bounds.{name}: expected lower below upper, received {received}.", "Swap them.")
     return lower, upper
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UsageError(f"{name}: expected a number of at least 0, received {value!r}.", "Write a plain number.")
-    return float(value)
 
 
 def _source(word: str, repository: Path) -> Path | None:
@@ -97,14 +92,3 @@ def _source(word: str, repository: Path) -> Path | None:
 def _keep(name: str | None, repository: Path) -> str | None:
     kept_path("calibrations", name, repository, suffix="")  # refuses a name that is taken before anything is measured
     return name
-
-
-def _write(word: str, repository: Path) -> Path | None:
-    path = repository / word
-    if word == NONE:
-        return None
-    if path.exists() or path.suffix != ".yaml":
-        raise UsageError(
-            f"write: expected the path of a new .yaml file, received {word!r}.", "Machine files stay: choose another."
-        )
-    return path

@@ -12,9 +12,10 @@ from harness import published, sections
 from harness.config import Row, ScreenConfig
 from harness.errors import ConfigError, UsageError, valid_names
 from harness.fit.cells import Bench
+from harness.machine_files import new_machine_file
 from harness.published import Point, PublishedTable
 from harness.validate import screen_config
-from harness.words import as_count, as_distinct, as_kept_name, as_word
+from harness.words import as_count, as_distinct, as_kept_name, as_number
 
 NONE = "none"
 ROW_KEYS = ("layout", "hidden", "dtype", "routing")
@@ -86,7 +87,7 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
     machine = Machine.load(screen.backend.machine, repository / "conf" / "machine")
     fit = config["fit"]
     told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
-    told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    told |= {name: as_number(f"fit.{name}", fit[name]) for name in NUMBERS}
     check_reach(told["reach"])
     return FitSettings(
         screen=screen,
@@ -100,7 +101,7 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
         step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
         jobs=as_count("jobs", config["jobs"], minimum=1),
         keep=as_kept_name(config["keep"], "h100-nvlink"),
-        write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
+        write=new_machine_file(config["write"], repository),
         **told,
     )
 
@@ -184,29 +185,18 @@ def with_bounds(machine: Machine, name: str, bounds: object) -> Free:
 
     Raises:
         ConfigError: bounds that are not two, or not around that value and above 0.
-        UsageError: a bound that is no number.
+        ValueReadError: a bound that is no number.
     """
     value = machine.constants()[name]
     if not isinstance(bounds, Mapping) or set(bounds) != {"lower", "upper"}:
         raise ConfigError(f"fit.constants.{name}: expected lower and upper, received {bounds!r}.", "Give both.")
-    lower, upper = (number(f"fit.constants.{name}.{side}", bounds[side]) for side in ("lower", "upper"))
+    lower, upper = (as_number(f"fit.constants.{name}.{side}", bounds[side]) for side in ("lower", "upper"))
     if not 0 < lower < value < upper:
         raise ConfigError(
             f"fit.constants.{name}: expected bounds around {value:g}, received {lower:g} and {upper:g}.",
             "A fit starts at the value of the machine file, inside the bounds and above 0.",
         )
     return Free(name, lower, upper)
-
-
-def number(name: str, value: object) -> float:
-    """A number of at least 0.
-
-    Raises:
-        UsageError: anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UsageError(f"{name}: expected a number of at least 0, received {value!r}.", "Write a plain number.")
-    return float(value)
 
 
 def _rows(value: object, rows: Sequence[Row]) -> tuple[int, ...]:
@@ -230,19 +220,3 @@ def check_reach(value: float) -> None:
     """
     if value <= 1:
         raise UsageError(f"fit.reach: expected a factor above 1, received {value:g}.", "Write 1.5 or the like.")
-
-
-def new_machine_file(word: str, repository: Path) -> Path | None:
-    """The value of `write`: the path of a file that is not there yet, or None.
-
-    Raises:
-        UsageError: a file is there, or it is not named as a machine file.
-    """
-    path = repository / word
-    if word == NONE:
-        return None
-    if path.exists() or path.suffix != ".yaml":
-        raise UsageError(
-            f"write: expected the path of a new .yaml file, received {word!r}.", "Machine files stay: choose another."
-        )
-    return path

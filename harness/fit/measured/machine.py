@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 
 from afdep.machine import Constant
-from harness.fit.machine_file import write_over
 from harness.fit.measured.settings import MeasuredSettings
+from harness.machine_files import write_over
 from harness.records.measured_fits import MeasuredFit
 
 _DIGITS = 4

@@ -19,12 +19,11 @@ from harness.fit.settings import (
     Free,
     check_reach,
     known_constant,
-    new_machine_file,
-    number,
     reasons,
     with_bounds,
 )
-from harness.words import as_count, as_distinct, as_kept_name, as_word
+from harness.machine_files import new_machine_file
+from harness.words import as_count, as_distinct, as_kept_name, as_number, as_word
 from harness.workspace import Workspace, displayed
 
 ROW_KEYS = ("layout", "hidden", "dtype", "routing", "transport_sms")
@@ -113,14 +112,14 @@ def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repositor
         step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
         jobs=as_count("jobs", config["jobs"], minimum=1),
         keep=as_kept_name(config["keep"], "h200-nvlink"),
-        write=new_machine_file(as_word("write", config["write"], "a path or none"), repository),
+        write=new_machine_file(config["write"], repository),
         **_numbers(fit),
     )
 
 
 def _numbers(fit: Mapping[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
-    told |= {name: number(f"fit.{name}", fit[name]) for name in NUMBERS}
+    told |= {name: as_number(f"fit.{name}", fit[name]) for name in NUMBERS}
     check_reach(told["reach"])
     return told
 
