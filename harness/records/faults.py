@@ -1,26 +1,21 @@
 """Records of guards taken away and of places that are late: one row for each hunt and each trial on GPUs."""
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.records.files import own_name
+from harness.records.trials import TrialRecord
 from harness.records.typed import read_table, write_table
 
 FAULTS_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultRecord:
-    """One control: in the hunt, or on GPUs at one delay.
+class FaultRecord(TrialRecord):
+    """One control: in the hunt, or on GPUs at one delay. The first columns are those of every TrialRecord.
 
     Args:
-        command: as it was typed.
-        created: when the command ended, in UTC.
-        harness_digest: of the harness that ran.
-        backend: sim or cuda.
-        machine: of the simulator, or that of the GPUs; none where there were none.
-        ranks_per_gpu: ranks that share a GPU; 1 on the simulator.
         control: what is wrong, or that nothing is.
         arm: canonical name.
         layout: played on; null in a hunt, whose seeds draw theirs.
@@ -39,12 +34,6 @@ class FaultRecord:
         seconds: that it took.
     """
 
-    command: str
-    created: str
-    harness_digest: str
-    backend: str
-    machine: str
-    ranks_per_gpu: int
     control: str
     arm: str
     layout: str | None
@@ -72,7 +61,7 @@ def write_faults(directory: Path, records: Sequence[FaultRecord], name: str | No
     Raises:
         FileExistsError: there is a file of that name.
     """
-    return write_table(directory, name or f"faults-{secrets.token_hex(4)}", FAULTS_VERSION, records)
+    return write_table(directory, name or own_name("faults"), FAULTS_VERSION, records)
 
 
 def read_faults(path: Path) -> tuple[FaultRecord, ...]:

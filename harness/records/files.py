@@ -1,10 +1,16 @@
 """Files that are written once: synced under a name with a leading dot, then linked to the final one."""
 
 import os
+import secrets
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+
+def own_name(stem: str) -> str:
+    """A name for a file beside those that other processes write: `stem` and a random part."""
+    return f"{stem}-{secrets.token_hex(4)}"
 
 
 def write_once(directory: Path, name: str, table: pa.Table) -> Path:

@@ -1,10 +1,10 @@
 """Records of hunts: one row for each arm that was hunted, in a file of its own for each command."""
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.records.files import own_name
 from harness.records.typed import read_table, write_table
 
 HUNT_SCHEMA_VERSION = 1
@@ -46,7 +46,7 @@ def write_hunts(directory: Path, records: Sequence[HuntRecord], name: str | None
     Raises:
         FileExistsError: there is a file of that name.
     """
-    return write_table(directory, name or f"hunt-{secrets.token_hex(4)}", HUNT_SCHEMA_VERSION, records, _VERSION)
+    return write_table(directory, name or own_name("hunt"), HUNT_SCHEMA_VERSION, records, _VERSION)
 
 
 def read_hunts(path: Path) -> tuple[HuntRecord, ...]:

@@ -7,7 +7,6 @@ Parquet is read and written by the calling thread: files this small gain nothing
 
 import hashlib
 import json
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.records.errors import WriteError
-from harness.records.files import write_once
+from harness.records.files import own_name, write_once
 from harness.records.schema import READABLE, SCHEMA_VERSION, Record, as_row, from_rows, schema_of, to_table
 
 pa.set_cpu_count(1)
@@ -80,8 +79,8 @@ def write(directory: Path, records: Sequence[Record]) -> Path:
         WriteError: the file does not read back as written.
     """
     table = to_table(records)
-    name = f"{records[0].process_key}-{records[0].attempt:03d}-{secrets.token_hex(4)}.parquet"
-    final = write_once(directory, name, table.replace_schema_metadata(_metadata(records)))
+    name = own_name(f"{records[0].process_key}-{records[0].attempt:03d}")
+    final = write_once(directory, f"{name}.parquet", table.replace_schema_metadata(_metadata(records)))
     _verify(final, records)
     return final
 

@@ -1,26 +1,21 @@
 """Records of validations: one row for each trial, in a file of its own for each command."""
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.records.files import own_name
+from harness.records.trials import TrialRecord
 from harness.records.typed import read_table, write_table
 
 VALIDATION_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidationRecord:
-    """One trial of one case.
+class ValidationRecord(TrialRecord):
+    """One trial of one case. The first columns are those of every TrialRecord.
 
     Args:
-        command: as it was typed.
-        created: when the command ended, in UTC.
-        harness_digest: of the harness that ran.
-        backend: sim or cuda.
-        machine: of the simulator, or that of the GPUs.
-        ranks_per_gpu: ranks that share a GPU; 1 on the simulator.
         case, shows: its name, and what it shows in words.
         native_digest, protocol: as the loaded library reports them; null where none was loaded.
         tokens: of a source that sends all it has.
@@ -37,12 +32,6 @@ class ValidationRecord:
         cpu_s: of the process that played it.
     """
 
-    command: str
-    created: str
-    harness_digest: str
-    backend: str
-    machine: str
-    ranks_per_gpu: int
     case: str
     shows: str
     layout: str
@@ -72,7 +61,7 @@ class ValidationRecord:
 
 def write_validation(directory: Path, records: Sequence[ValidationRecord]) -> Path:
     """Write the records of one command as a new file under a random name."""
-    return write_table(directory, f"validation-{secrets.token_hex(4)}", VALIDATION_VERSION, records)
+    return write_table(directory, own_name("validation"), VALIDATION_VERSION, records)
 
 
 def read_validation(path: Path) -> tuple[ValidationRecord, ...]:

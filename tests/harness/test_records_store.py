@@ -72,7 +72,7 @@ def test_a_file_that_reads_back_differently_is_an_error(tmp_path, monkeypatch):
 
 
 def test_an_existing_name_is_never_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(records.store.secrets, "token_hex", lambda _: "00000000")
+    monkeypatch.setattr(records.files.secrets, "token_hex", lambda _: "00000000")
     path = records.write(tmp_path, [record(latency_us=30.0)])
     with pytest.raises(FileExistsError):
         records.write(tmp_path, [record(latency_us=31.0)])
