@@ -1,5 +1,6 @@
 """The folders of the harness: the repository it runs in, and everything it writes under the out folder."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +78,28 @@ class Workspace:
 def displayed(path: Path, repository: Path) -> str:
     """A path as it is printed: from the repository on where it lies below, else in full."""
     return str(path.relative_to(repository)) if path.is_relative_to(repository) else str(path)
+
+
+def write_page(path: Path, text: str) -> Path:
+    """Write a page, over the one that was there; folders are made where they are missing.
+
+    Returns:
+        The path.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def keep_copy(record: Path, kept: Path) -> Path:
+    """Copy a record to where `kept_path` puts it.
+
+    Returns:
+        The copy.
+    """
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(record, kept)
+    return kept
 
 
 def kept_path(kind: str, name: str | None, repository: Path, suffix: str = ".parquet") -> Path | None:

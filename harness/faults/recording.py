@@ -10,7 +10,7 @@ from harness.faults.hunting import Hunted
 from harness.faults.judging import FAILED, VOID, Outcome
 from harness.records.faults import FaultRecord, read_faults
 from harness.surroundings import FOUND, NOTHING, OK
-from harness.workspace import REPOSITORY
+from harness.workspace import REPOSITORY, write_page
 
 SIMULATED_MACHINE = "h100-nvlink, small"
 """What `afdep.hunt.small_machine` is called."""
@@ -84,9 +84,7 @@ def _of_hunt(one: Hunted, command: str, created: str, digest: str) -> FaultRecor
 
 def report(records: Path, target: Path) -> Path:
     """Write the page of a record file."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page.text(target.stem, read_faults(records)), encoding="utf-8")
-    return target
+    return write_page(target, page.text(target.stem, read_faults(records)))
 
 
 def status_of(records: Sequence[FaultRecord]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.leaving import leave
 from harness.records.sanitizings import SanitizerRecord, read_sanitizing
 from harness.tables import ABSENT, markdown
+from harness.workspace import write_page
 
 SILENCE = "silence"
 
@@ -20,9 +21,7 @@ _LEAD = (
 
 def main(words: Sequence[str]) -> int:
     """Write the page of a record."""
-    target = Path(words[1])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text(read_sanitizing(Path(words[0]))), encoding="utf-8")
+    write_page(Path(words[1]), text(read_sanitizing(Path(words[0]))))
     return 0
 
 

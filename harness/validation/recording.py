@@ -9,7 +9,7 @@ from harness.records.validations import ValidationRecord, read_validation, write
 from harness.surroundings import FOUND, NOTHING, OK
 from harness.validation import journal, page
 from harness.validation.outcome import Outcome
-from harness.workspace import REPOSITORY
+from harness.workspace import REPOSITORY, write_page
 
 _SHARED = ("hidden", "dtype", "num_experts", "top_k", "transport_sms", "routing", "tokens")
 
@@ -83,9 +83,7 @@ def keep_journal(source: Path, folder: Path) -> tuple[Path, tuple[ValidationReco
 
 def report(records: Path, target: Path) -> Path:
     """Write the matrix page of a record file."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page.text(target.stem, read_validation(records)), encoding="utf-8")
-    return target
+    return write_page(target, page.text(target.stem, read_validation(records)))
 
 
 def status_of(records: Sequence[ValidationRecord]) -> int:

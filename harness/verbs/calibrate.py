@@ -19,7 +19,7 @@ from harness.records.calibrations import (
 )
 from harness.surroundings import OK, Surroundings
 from harness.trees import exclusive_directory
-from harness.workspace import Workspace, displayed
+from harness.workspace import Workspace, displayed, write_page
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -56,7 +56,4 @@ def _folder(settings: CalibrationSettings, out: str, repository: Path) -> Path:
 def _report(calibration: Calibration, folder: Path, settings: CalibrationSettings, repository: Path) -> Path:
     """The page: beside the record, or under reports/calibrations where it is kept."""
     pages = folder if settings.keep is None else repository / "reports" / "calibrations"
-    pages.mkdir(parents=True, exist_ok=True)
-    path = pages / f"{folder.name}.md"
-    path.write_text(page.text(folder.name, calibration), encoding="utf-8")
-    return path
+    return write_page(pages / f"{folder.name}.md", page.text(folder.name, calibration))

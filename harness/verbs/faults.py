@@ -15,7 +15,7 @@ from harness.faults.recording import of_hunts, report, status_of
 from harness.faults.settings import FaultSettings, fault_settings
 from harness.records.faults import read_faults, write_faults
 from harness.surroundings import OK, Surroundings
-from harness.workspace import Workspace, displayed, kept_path
+from harness.workspace import Workspace, displayed, keep_copy, kept_path
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -32,8 +32,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     path = write_faults(folder, [*hunts, *measured])
     written = [path, report(path, path.with_suffix(".md"))]
     if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, kept)
+        keep_copy(path, kept)
         written = [kept, report(kept, around.repository / "reports" / "faults" / f"{kept.stem}.md")]
     records = read_faults(path)
     around.print_line(page.summary(records))

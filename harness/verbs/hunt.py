@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shlex
-import shutil
 from collections.abc import Callable, Sequence
 
 from afdep import World
@@ -17,7 +16,7 @@ from harness.hunt.seeds import Outcome, run_all
 from harness.hunt.settings import HuntSettings, hunt_settings
 from harness.records.hunts import HuntRecord, write_hunts
 from harness.surroundings import FOUND, OK, Surroundings
-from harness.workspace import Workspace, displayed, kept_path
+from harness.workspace import Workspace, displayed, keep_copy, kept_path
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -30,8 +29,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     records = [_hunt(hunt, settings, command, around) for hunt in settings.hunts]
     path = write_hunts(folder, records)
     if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, kept)
+        keep_copy(path, kept)
     around.print_line(f"recorded: {displayed(kept or path, around.repository)}")
     return FOUND if any(record.failed_seeds for record in records) else OK
 

@@ -1,7 +1,6 @@
 """`validate`: correctness cases on every layout, each element compared with the reference; records and a matrix."""
 
 import shlex
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from harness.validation.outcome import Outcome
 from harness.validation.recording import keep, keep_journal, report, status_of
 from harness.validation.running import run_all
 from harness.validation.settings import ValidationSettings, validation_settings
-from harness.workspace import Workspace, displayed, kept_path
+from harness.workspace import Workspace, displayed, keep_copy, kept_path
 
 
 def run(texts: Sequence[str], around: Surroundings) -> int:
@@ -28,8 +27,7 @@ def run(texts: Sequence[str], around: Surroundings) -> int:
     path, records = _recorded(settings, folder, shlex.join(["python", "-m", "harness", "validate", *texts]), around)
     written = [path, path.with_suffix(".md")]
     if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, kept)
+        keep_copy(path, kept)
         written = [kept, report(kept, around.repository / "reports" / "validation" / f"{kept.stem}.md")]
     around.print_line(page.summary(records))
     around.print_line("written: " + ", ".join(displayed(one, around.repository) for one in written))
