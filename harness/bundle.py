@@ -66,7 +66,7 @@ def make(paths: Sequence[Path], launcher: Launcher, repository: Path, building: 
         _check(plan, first, slots)
     if any(plan.backend.name == "cuda" for plan in planned):
         for index in range(slots.num_trees):
-            _carry_library(slots.path(index))
+            _carry(slots.path(index))
     _write(paths, launcher, building)
 
 
@@ -84,12 +84,19 @@ def _check(plan: Plan, first: Plan, slots: Slots) -> None:
             raise BundleError(f"plan {plan.plan_hash}: expected sources {planned}, received {' '.join(found)}.")
 
 
-def _carry_library(slot: Path) -> None:
-    library, carried = build.build_cuda(slot), build.carried(slot)
-    check_self_contained(library)
-    carried.parent.mkdir(parents=True)
-    shutil.copyfile(library, carried)
+def _carry(slot: Path) -> None:
+    carry_library(slot)
     carry_probes(slot)
+
+
+def carry_library(slot: Path) -> None:
+    """Put the built library of a tree into it, where `afdep.build` finds it.
+
+    Raises:
+        BuildError: it does not build.
+        BundleError: it needs a library that a node may lack.
+    """
+    _put(build.build_cuda(slot), build.carried(slot))
 
 
 def carry_probes(slot: Path) -> None:
@@ -99,10 +106,13 @@ def carry_probes(slot: Path) -> None:
         BuildError: it does not build.
         BundleError: it needs a library that a node may lack.
     """
-    program, carried = probes.build(slot), probes.carried(slot)
-    check_self_contained(program)
+    _put(probes.build(slot), probes.carried(slot))
+
+
+def _put(built: Path, carried: Path) -> None:
+    check_self_contained(built)
     carried.parent.mkdir(parents=True)
-    shutil.copy(program, carried)
+    shutil.copy(built, carried)
 
 
 def check_self_contained(library: Path) -> None:

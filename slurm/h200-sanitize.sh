@@ -24,7 +24,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from afdep import build
 from harness import bundle
 from harness.sanitizer.plants import PLANTS, SOUND
 
@@ -34,10 +33,7 @@ for name, plant in [(SOUND, None), *((one.name, one) for one in PLANTS)]:
         shutil.copytree(package, slot / package, ignore=shutil.ignore_patterns("__pycache__"))
     if plant is not None:
         plant.put(slot)
-    library, carried = build.build_cuda(slot), build.carried(slot)
-    bundle.check_self_contained(library)
-    carried.parent.mkdir(parents=True)
-    shutil.copyfile(library, carried)
+    bundle.carry_library(slot)
 PYTHON
 cat > "$folder/sanitize" <<'SH'
 #!/bin/sh

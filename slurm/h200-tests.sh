@@ -29,18 +29,12 @@ cp -r afdep harness vendor conf pyproject.toml "$tree/"
 cp -r tests/conftest.py tests/device "$tree/tests/"
 find "$folder" -name __pycache__ -prune -exec rm -rf {} +
 .venv/bin/python - "$tree" <<'PYTHON'
-import shutil
 import sys
 from pathlib import Path
 
-from afdep import build
 from harness import bundle
 
-tree = Path(sys.argv[1])
-library, carried = build.build_cuda(tree), build.carried(tree)
-bundle.check_self_contained(library)
-carried.parent.mkdir(parents=True)
-shutil.copyfile(library, carried)
+bundle.carry_library(Path(sys.argv[1]))
 PYTHON
 cat > "$folder/tests" <<'SH'
 #!/bin/sh

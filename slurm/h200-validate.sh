@@ -35,18 +35,12 @@ find "$folder" -name __pycache__ -prune -exec rm -rf {} +
 "${harness[@]}" validate validation=gpu "backends=[cuda]" "validation.layouts=[1A1F,2A2F,3A1F,1A3F]" \
     "validation.cover.transport_sms=[7,16,24]" "to=$folder/two-gpus.json"
 .venv/bin/python - "$folder" <<'PYTHON'
-import shutil
 import sys
 from pathlib import Path
 
-from afdep import build
 from harness import bundle
 
-slot = Path(sys.argv[1]) / "slots" / "slot0"
-library, carried = build.build_cuda(slot), build.carried(slot)
-bundle.check_self_contained(library)
-carried.parent.mkdir(parents=True)
-shutil.copyfile(library, carried)
+bundle.carry_library(Path(sys.argv[1]) / "slots" / "slot0")
 PYTHON
 cat > "$folder/validate" <<'SH'
 #!/bin/sh

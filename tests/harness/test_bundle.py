@@ -45,7 +45,7 @@ def bundled(bench: Bench, *texts: str) -> Path:
     """The bundle of one planned screen of a bench."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "_lay_harness_over", lay_harness_with_fake_ranks)
-        patch.setattr(bundle, "_carry_library", lambda slot: None)  # the fake tree has none to build
+        patch.setattr(bundle, "_carry", lambda slot: None)  # the fake tree has none to build
         plan_verb.run(["screen=grid", "tokens=[1,8]", *texts], bench.around)
         verb.run(["to=bundle"], bench.around)
     return bench.root / "bundle"
@@ -116,7 +116,7 @@ def test_the_built_library_needs_no_other_and_says_its_digest_without_a_gpu():
 @pytest.mark.requires("nvcc")
 def test_a_carried_library_is_found_by_its_digest_without_a_compiler(tmp_path, monkeypatch):
     slots = trees.export(ROOT, ["working"], tmp_path)
-    bundle._carry_library(slots.path(0))
+    bundle.carry_library(slots.path(0))
     monkeypatch.setenv("PATH", "")
     assert build.build_cuda(slots.path(0)) == build.carried(slots.path(0))
     word = slots.path(0) / "vendor" / "elastic" / "word.h"
