@@ -15,7 +15,7 @@ from afdep.errors import MismatchError
 from harness.leaving import leave
 from harness.validation import rank
 from harness.validation.meeting import Meeting
-from harness.validation.simulated import open_end
+from tests.harness.ranks_of_a_world import RankOfAWorld
 
 GOES_WELL, ONE_FINDS_A_BIT, ONE_DIES, ONE_HANGS, ONE_CANNOT_GIVE_BACK, ALL_REFUSE, ONE_RAISES = range(7)
 
@@ -25,36 +25,24 @@ class Buffer:
         self.identity = identity
 
 
-class SimulatedRankEnd:
+class SimulatedRankEnd(RankOfAWorld):
     def __init__(self, trial, arm, group):
         if trial.seed == ALL_REFUSE:
             raise MismatchError("construction", "a group", "none", 0)
-        self.world, self.trial, self.arm = open_end(trial), trial, arm
-        self.rank, self.shape = int(os.environ["RANK"]), self.world.shape
+        super().__init__(trial, int(os.environ["RANK"]))
+        self.trial, self.arm, self.played = trial, arm, 0
         self.meet, self.buffer = Meeting(group).meet, Buffer(self.world.identity)
-        self.counted = self.played = 0
-
-    @property
-    def late(self):
-        return self.world.late
-
-    @property
-    def replays(self):
-        return self.world.replays
 
     def play(self, turn):
         self.meet()
         self.played += 1
         if self.rank == 1 and self.played == 2:
             self._go_wrong()
-        return self._own(self.world.play(turn))
+        return super().play(turn)
 
     def play_free(self, turns):
         self.meet()
-        return [self._own(one) for one in self.world.play_free(turns)]
-
-    def poisoned_result(self):
-        return self.world.poisoned_results()
+        return super().play_free(turns)
 
     def close(self):
         if self.trial.seed == ONE_CANNOT_GIVE_BACK and self.rank == 1:
@@ -70,12 +58,6 @@ class SimulatedRankEnd:
             os._exit(9)
         if seed == ONE_HANGS:
             time.sleep(60)
-
-    def _own(self, delivered):
-        ffns = self.shape.layout.ffn_ranks
-        if self.rank >= ffns:
-            return delivered.collected[self.rank - ffns]
-        return delivered.received[self.rank] if delivered.received else None
 
 
 if __name__ == "__main__":

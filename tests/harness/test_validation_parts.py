@@ -16,7 +16,7 @@ from harness.validation.on_gpus import Gpus, outcome_of, play_all, unseated
 from harness.validation.part import Report, play
 from harness.validation.playing import perform
 from harness.validation.settings import validation_settings
-from harness.validation.simulated import open_end
+from tests.harness.ranks_of_a_world import RankOfAWorld
 
 TRIALS = validation_settings(compose("validate", ["validation=small", "backends=[cuda]"])).trials
 ONE_H200 = Gpus(1, "NVIDIA H200", 132)
@@ -26,36 +26,16 @@ def trial_of(name, mode="eager", layout="2A2F"):
     return next(one for one in TRIALS if (one.case.name, one.mode, one.layout) == (name, mode, layout))
 
 
-class Replayed:
+class Replayed(RankOfAWorld):
     """A rank's end that gives what the simulator gave this rank, unless it is told to bend it."""
 
     def __init__(self, trial, rank, bend=lambda found: found):
-        self.world = open_end(trial)
-        self.rank, self.shape, self.bend = rank, self.world.shape, bend
-        self.counted = 0
+        super().__init__(trial, rank)
+        self.bend = bend
 
-    @property
-    def late(self):
-        return self.world.late
-
-    @property
-    def replays(self):
-        return self.world.replays
-
-    def _own(self, delivered):
-        ffns = self.shape.layout.ffn_ranks
-        if self.rank >= ffns:
-            return self.bend(delivered.collected[self.rank - ffns])
-        return delivered.received[self.rank] if delivered.received else None
-
-    def play(self, turn):
-        return self._own(self.world.play(turn))
-
-    def play_free(self, turns):
-        return [self._own(one) for one in self.world.play_free(turns)]
-
-    def poisoned_result(self):
-        return self.world.poisoned_results()
+    def own(self, delivered):
+        own = super().own(delivered)
+        return self.bend(own) if self.rank >= self.shape.layout.ffn_ranks else own
 
     def meet(self, problem=None):
         pass
