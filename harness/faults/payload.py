@@ -1,6 +1,5 @@
 """What sources send and collect in the exchanges of a shape: drawn and worked out once, then held on the GPU."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,16 +71,3 @@ def _sent(trial: Trial, number: int) -> Sent:
     ids = routing.make("random", shape.tokens, shape.num_experts, shape.top_k, seed)
     weights = np.random.default_rng(seed).random(ids.shape, np.float32)
     return Sent(reference.payload(shape.tokens, shape.hidden, seed), ids, weights)
-
-
-def world_fields(trial: Trial) -> Mapping[str, Any]:
-    """What a Buffer of the trial is made with."""
-    shape = trial.shape
-    return {
-        "layout": trial.layout,
-        "hidden": shape.hidden,
-        "num_experts": shape.num_experts,
-        "top_k": shape.top_k,
-        "capacity": shape.tokens,
-        "transport_sms": shape.transport_sms,
-    }

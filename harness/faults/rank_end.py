@@ -13,7 +13,7 @@ from afdep.cuda import DeviceBuffer, on_host
 from afdep.device_errors import DeviceError
 from afdep.errors import MismatchError
 from harness.faults.part import RoundMismatchError, StuckError, words
-from harness.faults.payload import Payloads, world_fields
+from harness.faults.payload import Payloads
 from harness.faults.trees import SHIPPED
 from harness.faults.trials import NUM_PLACES, Trial
 
@@ -51,7 +51,7 @@ class RankEnd:
         meet: Callable[[], object],
     ):
         self._trial, self._stuck_s, self._meet = trial, stuck_s, meet
-        told = {**world_fields(trial), "timeout_s": timeout_s, "first_timeout_s": timeout_s}
+        told = {**trial.world_fields(), "timeout_s": timeout_s, "first_timeout_s": timeout_s}
         self.buffer = DeviceBuffer(None, **told, arm=trial.arm, maker="ipc", library=library)
         layout, rank = self.buffer.layout, self.buffer.rank
         self._is_source = self.buffer.role == "attention"

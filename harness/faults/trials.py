@@ -71,6 +71,18 @@ class Trial:
         late = "" if self.late is None else f", late {self.late}"
         return f"{self.control} ({self.arm}, {self.layout}{late})"
 
+    def world_fields(self) -> dict[str, Any]:
+        """The exchange shape as `afdep.World` and `afdep.cuda.DeviceBuffer` take it."""
+        shape = self.shape
+        return {
+            "layout": self.layout,
+            "hidden": shape.hidden,
+            "num_experts": shape.num_experts,
+            "top_k": shape.top_k,
+            "capacity": shape.tokens,
+            "transport_sms": shape.transport_sms,
+        }
+
 
 @dataclass(frozen=True)
 class Making:

@@ -26,21 +26,11 @@ class SimulatedEnd:
     """All ranks of a trial at once, as `harness.faults.part.End` says of one."""
 
     def __init__(self, trial):
-        path, shape = library(trial.library), trial.shape
+        path = library(trial.library)
         self.trial = trial
         self._native = ctypes.CDLL(str(path))
         self._native.afdep_sim_faults_told.restype = ctypes.POINTER(ctypes.c_uint32)
-        self.world = World(
-            trial.layout,
-            hidden=shape.hidden,
-            num_experts=shape.num_experts,
-            top_k=shape.top_k,
-            capacity=shape.tokens,
-            arm=trial.arm,
-            transport_sms=shape.transport_sms,
-            machine="h200-nvlink",
-            library=path,
-        )
+        self.world = World(**trial.world_fields(), arm=trial.arm, machine="h200-nvlink", library=path)
         last = self.world.layout.num_ranks - 1
         late = [trial.late_us if place == trial.place else 0 for place in range(NUM_PLACES)]
         rank = {"first": 0, "last": last}.get(trial.late_rank, -1)
