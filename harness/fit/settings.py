@@ -32,35 +32,22 @@ class Free:
     upper: float
 
 
-@dataclass(frozen=True)
-class FitSettings:
-    """A validated fit.
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """What every fit is told, whatever figures it comes near to.
 
     Args:
-        screen: rows, tokens and the two arms.
-        table: the published figures.
-        bench: how a cell is simulated, with the machine of the file.
         free: the constants that are fitted.
-        no_effect: reasons by constant that the fit leaves alone, see conf/fit.
-        fitted_rows: indices of the rows that they are fitted on.
         step_down: constants that are stepped down.
-        evaluations, most_exchanges, route_tokens: see conf/fit.
-        pull_pct, step, reach, collinear, identified_pct: see conf/fit.
+        evaluations, pull_pct, step, reach, collinear, identified_pct: see conf/fit.
         jobs: processes at a time.
         keep: name of the kept record, or None.
         write: path of the machine file to be written, or None.
     """
 
-    screen: ScreenConfig
-    table: PublishedTable
-    bench: Bench
     free: tuple[Free, ...]
-    no_effect: Mapping[str, str]
-    fitted_rows: tuple[int, ...]
     step_down: tuple[str, ...]
     evaluations: int
-    most_exchanges: int
-    route_tokens: int
     pull_pct: float
     step: float
     reach: float
@@ -69,6 +56,28 @@ class FitSettings:
     jobs: int
     keep: str | None
     write: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(SearchSettings):
+    """A validated fit to published figures.
+
+    Args:
+        screen: rows, tokens and the two arms.
+        table: the published figures.
+        bench: how a cell is simulated, with the machine of the file.
+        no_effect: reasons by constant that the fit leaves alone, see conf/fit.
+        fitted_rows: indices of the rows that constants are fitted on.
+        most_exchanges, route_tokens: see conf/fit.
+    """
+
+    screen: ScreenConfig
+    table: PublishedTable
+    bench: Bench
+    no_effect: Mapping[str, str]
+    fitted_rows: tuple[int, ...]
+    most_exchanges: int
+    route_tokens: int
 
     @property
     def studied(self) -> tuple[Constant, ...]:
@@ -86,9 +95,7 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
     screen = _screen(config, routings, repository)
     machine = Machine.load(screen.backend.machine, repository / "conf" / "machine")
     fit = config["fit"]
-    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
-    told |= {name: as_number(f"fit.{name}", fit[name]) for name in NUMBERS}
-    check_reach(told["reach"])
+    told = search_fields(config, machine, repository, COUNTS, NUMBERS)
     return FitSettings(
         screen=screen,
         table=_table(screen, repository),
@@ -98,12 +105,30 @@ def fit_settings(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, 
         ),
         no_effect=_no_effect(fit, machine),
         fitted_rows=_rows(fit["rows"], screen.rows),
-        step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
-        jobs=as_count("jobs", config["jobs"], minimum=1),
-        keep=as_kept_name(config["keep"], "h100-nvlink"),
-        write=new_machine_file(config["write"], repository),
         **told,
     )
+
+
+def search_fields(
+    config: Mapping[str, Any], machine: Machine, repository: Path, counts: Sequence[str], numbers: Sequence[str]
+) -> dict[str, Any]:
+    """The fields of SearchSettings but for `free`, and what more of these counts and numbers conf/fit gives.
+
+    Raises:
+        ValueReadError, UsageError: a value of no use.
+    """
+    fit = config["fit"]
+    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in counts}
+    told |= {name: as_number(f"fit.{name}", fit[name]) for name in numbers}
+    if told["reach"] <= 1:
+        raise UsageError(f"fit.reach: expected a factor above 1, received {told['reach']:g}.", "Write 1.5 or the like.")
+    return {
+        **told,
+        "step_down": tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
+        "jobs": as_count("jobs", config["jobs"], minimum=1),
+        "keep": as_kept_name(config["keep"], "h100-nvlink"),
+        "write": new_machine_file(config["write"], repository),
+    }
 
 
 def _screen(config: Mapping[str, Any], routings: Mapping[str, Mapping[str, Any]], repository: Path) -> ScreenConfig:
@@ -210,13 +235,3 @@ def _rows(value: object, rows: Sequence[Row]) -> tuple[int, ...]:
             raise ConfigError(f"fit.rows: expected a row of the screen, received {one!r}.", f"It has {known}.")
         found += matching
     return tuple(found)
-
-
-def check_reach(value: float) -> None:
-    """Refuse a reach that reaches nowhere.
-
-    Raises:
-        UsageError: no factor above 1.
-    """
-    if value <= 1:
-        raise UsageError(f"fit.reach: expected a factor above 1, received {value:g}.", "Write 1.5 or the like.")

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from afdep import Machine
 from harness.fit.cells import Runner, Samples, Task
 from harness.fit.figures import Array
-from harness.fit.settings import FitSettings
+from harness.fit.settings import FitSettings, SearchSettings
 
 UNIT_STEP = 1.0
 """What a constant that is 0 is set to: it has no logarithm, so its slope is per unit."""
@@ -47,21 +47,7 @@ Listener = Callable[[str, int, int], None]
 """Told the name of a constant whose cells are done, how many cells are done, and of how many."""
 
 
-class Stepping(Protocol):
-    """How far constants are stepped; see conf/fit."""
-
-    @property
-    def step(self) -> float:
-        """Share of the value."""
-        ...
-
-    @property
-    def step_down(self) -> Sequence[str]:
-        """Constants that are stepped down."""
-        ...
-
-
-def step_of(settings: Stepping, name: str, value: float) -> Step:
+def step_of(settings: SearchSettings, name: str, value: float) -> Step:
     """The step of a constant that has this value."""
     if value == 0:
         return Step(name, UNIT_STEP, UNIT_STEP)
@@ -70,7 +56,9 @@ def step_of(settings: Stepping, name: str, value: float) -> Step:
     return Step(name, stepped, math.log(stepped / value))
 
 
-def steps_of(settings: Stepping, machine: Machine, names: Sequence[str], values: Mapping[str, float]) -> list[Step]:
+def steps_of(
+    settings: SearchSettings, machine: Machine, names: Sequence[str], values: Mapping[str, float]
+) -> list[Step]:
     """The steps of constants of a machine with `values` in place of its own."""
     current = machine.constants() | dict(values)
     return [step_of(settings, name, current[name]) for name in names]

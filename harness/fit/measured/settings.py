@@ -17,13 +17,13 @@ from harness.fit.measured.targets import Place, Series, Targets, targets
 from harness.fit.settings import (
     NONE,
     Free,
-    check_reach,
+    SearchSettings,
     known_constant,
     reasons,
+    search_fields,
     with_bounds,
 )
-from harness.machine_files import new_machine_file
-from harness.words import as_count, as_distinct, as_kept_name, as_number, as_word
+from harness.words import as_distinct, as_word
 from harness.workspace import Workspace, displayed
 
 ROW_KEYS = ("layout", "hidden", "dtype", "routing", "transport_sms")
@@ -33,9 +33,9 @@ FOREIGN = ("screen", "exchange", "backend", "layout", "hidden", "dtype", "routin
 """Keys of the other target: here the plans of the measured records say all of it."""
 
 
-@dataclass(frozen=True)
-class MeasuredSettings:
-    """A validated fit.
+@dataclass(frozen=True, kw_only=True)
+class MeasuredSettings(SearchSettings):
+    """A validated fit to measured figures.
 
     Args:
         simulator: the machine of the file, and the library that simulates.
@@ -43,14 +43,8 @@ class MeasuredSettings:
         source: the folder it came from, as displayed.
         arms: the fitted one, and the one that is held out.
         fitted: places of the cells that constants are fitted on, all of the fitted arm.
-        free: the constants that are fitted.
         partly_measured, left_out: reasons by constant, see conf/fit.
-        step_down: constants that are stepped down.
-        evaluations, num_exchanges, slope_exchanges, worst: see conf/fit.
-        pull_pct, step, reach, collinear, identified_pct, goal_pct: see conf/fit.
-        jobs: processes at a time.
-        keep: name of the kept record, or None.
-        write: path of the machine file to be written, or None.
+        num_exchanges, slope_exchanges, worst, goal_pct: see conf/fit.
     """
 
     simulator: Simulator
@@ -58,23 +52,12 @@ class MeasuredSettings:
     source: str
     arms: tuple[str, str]
     fitted: tuple[Place, ...]
-    free: tuple[Free, ...]
     partly_measured: Mapping[str, str]
     left_out: Mapping[str, str]
-    step_down: tuple[str, ...]
-    evaluations: int
     num_exchanges: int
     slope_exchanges: int
     worst: int
-    pull_pct: float
-    step: float
-    reach: float
-    collinear: float
-    identified_pct: float
     goal_pct: float
-    jobs: int
-    keep: str | None
-    write: Path | None
 
     @property
     def machine(self) -> Machine:
@@ -109,19 +92,8 @@ def measured_settings(config: Mapping[str, Any], texts: Sequence[str], repositor
         free=_free(fit["constants"], machine, partly, left_out),
         partly_measured=partly,
         left_out=left_out,
-        step_down=tuple(known_constant("fit.step_down", one, machine) for one in fit["step_down"]),
-        jobs=as_count("jobs", config["jobs"], minimum=1),
-        keep=as_kept_name(config["keep"], "h200-nvlink"),
-        write=new_machine_file(config["write"], repository),
-        **_numbers(fit),
+        **search_fields(config, machine, repository, COUNTS, NUMBERS),
     )
-
-
-def _numbers(fit: Mapping[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {name: as_count(f"fit.{name}", fit[name], minimum=1) for name in COUNTS}
-    told |= {name: as_number(f"fit.{name}", fit[name]) for name in NUMBERS}
-    check_reach(told["reach"])
-    return told
 
 
 def _refuse_foreign(texts: Sequence[str]) -> None:
