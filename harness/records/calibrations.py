@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.records.typed import read_table, write_table
+from harness.records.typed import read_run, read_table, write_folder, write_table
 
 CALIBRATION_VERSION = 1
 MEASURED, VOID, KEPT = "measured", "void", "kept"
@@ -119,9 +119,7 @@ def write_measurement(directory: Path, measurement: Measurement) -> Path:
     Raises:
         FileExistsError: a measurement is there.
     """
-    write_table(directory, "readings", CALIBRATION_VERSION, measurement.readings)
-    write_table(directory, "run", CALIBRATION_VERSION, [measurement.run])
-    return directory
+    return write_folder(directory, CALIBRATION_VERSION, measurement.run, {"readings": measurement.readings})
 
 
 def write_calibration(directory: Path, calibration: Calibration) -> Path:
@@ -144,7 +142,7 @@ def read_measurement(directory: Path) -> Measurement:
         FileNotFoundError: there is no measurement.
         DamagedTableError: a file that is not as it was written.
     """
-    (run,) = read_table(directory / "run.parquet", CALIBRATION_VERSION, CalibrationRun)
+    run = read_run(directory, CALIBRATION_VERSION, CalibrationRun)
     return Measurement(run, read_table(directory / "readings.parquet", CALIBRATION_VERSION, CalibrationReading))
 
 
