@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from afdep.layout import Layout
-from harness.faults.part import EXACT, FAULT, LEFT, MISMATCH, NAMED, STUCK, Report
+from harness.faults.part import BROKEN, EXACT, FAULT, LEFT, MISMATCH, NAMED, STUCK, Report
 from harness.faults.trials import Trial
 
 PASSED, VOID, FAILED = "passed", "void", "failed"
@@ -63,7 +63,7 @@ def judge(trial: Trial, digest: str, reports: Mapping[int, Report], endings: Map
     told = {place for report in reports.values() for place in report.told}
     marked = set(trial.marked) <= told
     said = _said(trial, ended)
-    if reports and found and found != [digest]:
+    if found and found != [digest]:
         said, reason = VOID, f"expected the library {digest}, received {', '.join(found)}"
     elif not marked and said != FAILED:
         missing = sorted(set(trial.marked) - told)
@@ -88,7 +88,7 @@ def _ended(trial: Trial, reports: Mapping[int, Report], endings: Mapping[int, st
             return kind, "; ".join(said)
     silent = [rank for rank in range(Layout.parse(trial.layout).num_ranks) if rank not in reports]
     gone = [f"rank {rank}: {endings.get(rank, 'said nothing of this trial')}" for rank in silent]
-    gone += [f"rank {rank}: {report.reason}" for rank, report in reports.items() if report.ended == LEFT]
+    gone += [f"rank {rank}: {report.reason}" for rank, report in reports.items() if report.ended in (LEFT, BROKEN)]
     return (None, "; ".join(gone)) if gone else (EXACT, None)
 
 

@@ -12,9 +12,11 @@ PART, READY = "fault part", "fault ranks ready"
 """What a rank says of a trial (`trial`, its index, and `report`), and once it can play."""
 
 EXACT, MISMATCH, NAMED, FAULT, STUCK, LEFT = "exact", "mismatch", "named error", "device fault", "hang", "peer lost"
-"""What a rank's part ends in; the last three end its process."""
+BROKEN = "harness error"
+"""What a rank's part ends in. The last one is an error that neither kernels nor CUDA have raised, and says nothing."""
 
-ENDING = (FAULT, STUCK, LEFT)
+ENDING = (FAULT, STUCK, LEFT, BROKEN)
+"""Those that end its process."""
 
 
 class StuckError(Exception):
@@ -100,11 +102,11 @@ def play(trial: Trial, end: End, agree: Agree, report: Report) -> None:
 
 
 def leave(report: Report, lost: Exception) -> None:
-    """A peer is lost: this rank's process goes too, and its own finding stays if it has one."""
+    """This rank can play no other trial, for a peer's sake or its own; what it has found stays if it has something."""
     if report.ended == EXACT:
         report.ended, report.reason = LEFT, words(lost)
     else:
-        report.reason = f"{report.reason}; then a peer was lost"
+        report.reason = f"{report.reason}; then {words(lost)}"
 
 
 def _round(trial: Trial, end: End, number: int, report: Report) -> None:
@@ -119,14 +121,17 @@ def _round(trial: Trial, end: End, number: int, report: Report) -> None:
 
 
 def kind(error: Exception) -> str:
-    """What an exception says of the device: a fault where CUDA itself refuses."""
+    """What an exception says of the device: a fault where CUDA itself refuses, and nothing where the harness fails."""
     if isinstance(error, StuckError):
         return STUCK
     if isinstance(error, PeerLostError):
         return LEFT
     if isinstance(error, MismatchError):
         return MISMATCH
-    return NAMED if isinstance(error, AfdepError) and not isinstance(error, DeviceError) else FAULT
+    if isinstance(error, AfdepError) and not isinstance(error, DeviceError):
+        return NAMED
+    of_cuda = isinstance(error, DeviceError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
+    return FAULT if of_cuda else BROKEN
 
 
 def words(error: Exception) -> str:

@@ -50,17 +50,21 @@ def main(path: Path, rank: int) -> int:
 def _play_all(trials: Sequence[Trial], told: dict[str, Any]) -> int:
     payloads = Payloads()
     for index, trial in enumerate(trials):
-        report = part(trial, told, payloads)
+        report, is_usable = part(trial, told, payloads)
         events.say(PART, trial=index, report=dataclasses.asdict(report))
-        if report.ended in ENDING or not _all_go_on():
+        if not is_usable or not _all_go_on():
             return 1
         if report.ended != EXACT:  # its kernels may have written anywhere: nothing that others are compared with stays
             payloads = Payloads()
     return 0
 
 
-def part(trial: Trial, told: dict[str, Any], payloads: Payloads) -> Report:
-    """This rank's part of a trial, from the making of its Buffer to its giving back; collective."""
+def part(trial: Trial, told: dict[str, Any], payloads: Payloads) -> tuple[Report, bool]:
+    """This rank's part of a trial, from the making of its Buffer to its giving back; collective.
+
+    Returns:
+        What it says, and whether this process can play another trial.
+    """
     report, started = Report(), time.monotonic()
     library = Path(told["libraries"]) / f"{trial.library}.so"
     try:
@@ -68,20 +72,21 @@ def part(trial: Trial, told: dict[str, Any], payloads: Payloads) -> Report:
     except Exception as error:
         report.ended, report.reason = kind(error), words(error)
         report.seconds = round(time.monotonic() - started, 3)
-        return report
+        return report, report.ended not in ENDING
     play(trial, end, _agree, report)
-    if report.ended not in ENDING:
-        _give_back(end, report)
+    is_usable = report.ended not in ENDING and _given_back(end, report)
     report.seconds = round(time.monotonic() - started, 3)
-    return report
+    return report, is_usable
 
 
-def _give_back(end: RankEnd, report: Report) -> None:
+def _given_back(end: RankEnd, report: Report) -> bool:
     """Close the Buffer; a rank that cannot must leave, and what it found before stays."""
     try:
         end.close()
     except Exception as error:
         leave(report, error)
+        return False
+    return True
 
 
 def _gathered(value: str) -> Sequence[str]:

@@ -129,6 +129,7 @@ class RankEnd:
         return self._trial.shape.exchanges
 
     def _compare_received(self, received: Any) -> int:
+        """Compare what the last exchange brought, all that is left of a round here: sources compare every exchange."""
         shape = self.buffer.shape
         try:
             checks.check_received(
@@ -139,7 +140,8 @@ class RankEnd:
                 num_experts=shape.num_experts,
             )
         except _UNREADABLE as error:
-            raise RoundMismatchError(0, words(error)) from error
+            is_named = isinstance(error, MismatchError)
+            raise RoundMismatchError(0, words(error) if is_named else f"unreadable rows: {words(error)}") from error
         return self._trial.shape.exchanges
 
 

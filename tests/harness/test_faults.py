@@ -17,7 +17,19 @@ from harness.faults.guards import GUARDS
 from harness.faults.judging import judge
 from harness.faults.late import LATES
 from harness.faults.on_gpus import Job, play_all
-from harness.faults.part import FAULT, LEFT, MISMATCH, NAMED, STUCK, PeerLostError, Report, StuckError, kind, play
+from harness.faults.part import (
+    BROKEN,
+    FAULT,
+    LEFT,
+    MISMATCH,
+    NAMED,
+    STUCK,
+    PeerLostError,
+    Report,
+    StuckError,
+    kind,
+    play,
+)
 from harness.faults.plants import ALL
 from harness.faults.settings import fault_settings
 from harness.faults.trials import AS_SHIPPED, CAUGHT, EXACT, Shape
@@ -107,16 +119,19 @@ ENDS = [
     ({0: (NAMED, "WaitTimeoutError"), 1: (FAULT, "illegal address")}, "caught: device fault"),
     ({1: (STUCK, "still runs")}, "caught: hang"),
     ({0: (LEFT, "a peer is gone")}, "void"),
+    ({0: (BROKEN, "IndexError"), 1: (LEFT, "a peer is gone")}, "void"),
 ]
 
 
-@pytest.mark.parametrize(("ends", "outcome"), ENDS, ids=[outcome for _, outcome in ENDS])
+@pytest.mark.parametrize(("ends", "outcome"), ENDS, ids=[f"{outcome}-{len(ends)}" for ends, outcome in ENDS])
 def test_a_guards_outcome_is_what_the_gravest_rank_says(ends, outcome):
     reports = {rank: Report(*ends.get(rank, ("exact", None)), told=(0,), digest=DIGEST) for rank in range(2)}
     assert judge(trial_of("drained"), DIGEST, reports, {}).outcome == outcome
 
 
-@pytest.mark.parametrize(("ended", "outcome"), [("exact", EXACT), (MISMATCH, "failed"), (LEFT, "failed")])
+@pytest.mark.parametrize(
+    ("ended", "outcome"), [("exact", EXACT), (MISMATCH, "failed"), (LEFT, "failed"), (BROKEN, "failed")]
+)
 def test_what_must_be_exact_is_exact_or_has_failed(ended, outcome):
     reports = {rank: Report(ended, None, digest=DIGEST) for rank in range(4)}
     assert judge(trial_of(trees.SHIPPED), DIGEST, reports, {}).outcome == outcome
@@ -149,13 +164,15 @@ def test_a_rank_that_said_nothing_leaves_a_void_that_says_why():
 ERRORS = [
     (WaitTimeoutError(0, "dispatch counts", [1], 1, 0), NAMED),
     (DeviceError("an illegal memory access was encountered"), FAULT),
-    (RuntimeError("CUDA error"), FAULT),
+    (RuntimeError("CUDA error: misaligned address"), FAULT),
+    (RuntimeError("CUDA out of memory"), BROKEN),
+    (IndexError("of the harness itself"), BROKEN),
     (StuckError("still runs"), STUCK),
     (PeerLostError("gone"), LEFT),
 ]
 
 
-@pytest.mark.parametrize(("error", "expected"), ERRORS, ids=[type(error).__name__ for error, _ in ERRORS])
+@pytest.mark.parametrize(("error", "expected"), ERRORS, ids=lambda value: str(value).splitlines()[0])
 def test_an_error_of_a_round_is_of_its_kind(error, expected):
     assert kind(error) == expected
 
@@ -178,7 +195,7 @@ class Broken:
         return 5
 
 
-@pytest.mark.parametrize("error", [error for error, _ in ERRORS], ids=[type(error).__name__ for error, _ in ERRORS])
+@pytest.mark.parametrize("error", [error for error, _ in ERRORS], ids=lambda value: str(value).splitlines()[0])
 def test_no_round_is_played_behind_one_that_failed(error):
     end, report = Broken(error), Report()
     play(trial_of("drained"), end, alone, report)
