@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +47,8 @@ class Journal:
 
     def __init__(self, folder: Path, heading: Heading):
         self._path = folder / NAME
-        if self._path.exists():
-            self._path.write_text("".join(f"{line}\n" for line in _lines(self._path)), encoding="utf-8")
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (self._path.exists() and _cut_to_whole_lines(self._path)):
             self._write(dataclasses.asdict(heading))
         found, outcomes = read(folder)
         if (found.trials, found.harness_digest) != (heading.trials, heading.harness_digest):
@@ -77,15 +76,23 @@ def read(folder: Path) -> tuple[Heading, list[Outcome]]:
         UsageError: there is none.
     """
     path = folder / NAME
-    if not path.exists():
+    lines = _lines(path) if path.exists() else []
+    if not lines:
         raise UsageError(f"{folder.name}: expected a journal of trials, received none.", f"Its name is {NAME}.")
-    first, *lines = _lines(path)
-    return decode(Heading, json.loads(first)), [decode(Outcome, json.loads(line)) for line in lines]
+    first, *others = map(json.loads, lines)
+    return decode(Heading, first), [decode(Outcome, one) for one in others]
 
 
 def _lines(path: Path) -> list[str]:
     """The whole lines: the last one may be half written."""
     return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def _cut_to_whole_lines(path: Path) -> int:
+    """Cut a half written line off, in place: whoever is ended here leaves the whole ones. How many bytes are left."""
+    length = path.read_bytes().rfind(b"\n") + 1
+    os.truncate(path, length)
+    return length
 
 
 def all_outcomes(heading: Heading, outcomes: Sequence[Outcome]) -> list[Outcome]:

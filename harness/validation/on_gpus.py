@@ -142,7 +142,8 @@ class _Start:
         for rank, why in endings.items():
             self.say(f"rank {rank} ended: {why}")
         index = len(self.outcomes)
-        if index < len(self.trials) and (index in self._reports or not self._lost):
+        is_told = index in self._reports or not self._lost
+        if index < len(self.trials) and (is_told or index == 0):  # a start without an outcome would be made for ever
             self._end(self._outcome(index, endings))
         return self.outcomes
 

@@ -49,8 +49,10 @@ class Watchdog:
     def _watch(self) -> None:
         while time.monotonic() < self._deadline:
             time.sleep(_TICK_S)
-        self._on_stuck()
-        self._end(STUCK)
+        try:
+            self._on_stuck()
+        finally:  # nobody else would end it
+            self._end(STUCK)
 
     def _where(self) -> str:
         """The innermost calls of the watched thread, as far as they are this tree's."""

@@ -60,6 +60,7 @@ def test_no_trial_asks_for_more_transport_sms_than_six_ranks_of_one_gpu_have(cho
 
 
 def test_the_same_trials_give_the_same_choice(choice):
+    assert choice_of() == choice
     assert pairwise(choice.trials).trials == choice.trials
 
 
@@ -108,6 +109,29 @@ def test_a_last_line_that_is_half_written_does_no_harm(played, choice):
     book = Journal(played, heading(played))
     book.add(Outcome(choice.trials[2], "ok"))
     assert [one.status for one in journal.read(played)[1]] == ["ok", "void", "ok"]
+
+
+def test_a_journal_is_never_without_its_whole_lines_while_it_is_opened_again(played, monkeypatch):
+    told, path = heading(played), played / journal.NAME
+    whole = path.read_text("utf-8")
+    path.write_text(whole + '{"trial": {"back', "utf-8")
+
+    def ended(*told, **kinds):
+        raise SystemExit
+
+    monkeypatch.setattr(type(path), "write_text", ended)
+    Journal(played, told)
+    assert path.read_text("utf-8") == whole
+
+
+@pytest.mark.parametrize("left", ["", '{"command": "pyth'], ids=["empty", "half a heading"])
+def test_a_journal_whose_heading_was_never_written_is_begun_anew(played, left):
+    told, path = heading(played), played / journal.NAME
+    path.write_text(left, "utf-8")
+    with pytest.raises(HarnessError, match="expected a journal of trials, received none"):
+        journal.read(played)
+    assert Journal(played, told).left == told.trials
+    assert journal.read(played) == (told, [])
 
 
 def test_a_journal_of_another_harness_is_refused(played):

@@ -1,7 +1,9 @@
 """Trials on GPUs: each rank's part, what all parts make together, who is seated. Ranks here replay the simulator."""
 
 import json
+import threading
 from dataclasses import asdict, replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from harness.validation.on_gpus import Gpus, outcome_of, play_all, unseated
 from harness.validation.part import Report, play
 from harness.validation.playing import perform
 from harness.validation.settings import validation_settings
+from harness.validation.watchdog import STUCK, Watchdog
 from tests.harness.ranks_of_a_world import RankOfAWorld
 
 TRIALS = validation_settings(compose("validate", ["validation=small", "backends=[cuda]"])).trials
@@ -187,3 +190,30 @@ def test_ranks_that_fail_end_their_start_and_the_trials_behind_are_played_by_new
     assert [one.status for one in outcomes] == ["failed"] * 3
     assert len(starts) == 3
     assert all("rank 0: exit code 1" in one.reason for one in outcomes)
+
+
+def test_a_trial_whose_ranks_all_end_without_a_word_fails_once_though_idle_ranks_say_that_they_leave(monkeypatch):
+    trials, starts = [trial_of("bucket-cycle"), trial_of("delayed-source")], []
+
+    def run(start, hear):
+        starts.append(start)
+        hear(4, {"event": part.LOST})
+        return {0: "signal: ended by SIGSEGV"}
+
+    monkeypatch.setattr(on_gpus.launch, "run", run)
+    outcomes = list(islice(play_all(trials, Gpus(6, "NVIDIA H200", 132)), 3))
+    assert [one.status for one in outcomes] == ["failed"] * 2
+    assert len(starts) == 2
+
+
+def test_a_rank_that_hangs_is_ended_even_where_it_can_say_nothing(monkeypatch):
+    report, statuses, is_over = Report(), [], threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda told: is_over.set())
+
+    def say():
+        raise BrokenPipeError
+
+    with Watchdog(statuses.append).over(0.1, report, say):
+        assert is_over.wait(10)
+    assert statuses == [STUCK]
+    assert report.reason.startswith("still in ")
