@@ -109,8 +109,14 @@ def play(run: Run, tool: Path, slots: Path, folder: Path, limit_s: float, module
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = int(listener.getsockname()[1])
-    ranks = [_start(run, rank, port, tool, slots / run.tree, folder, module) for rank in range(2)]
-    return [_ended(one, rank, folder, began, began + limit_s) for rank, one in enumerate(ranks)]
+    ranks: list[subprocess.Popen[bytes]] = []
+    try:
+        for rank in range(2):
+            ranks.append(_start(run, rank, port, tool, slots / run.tree, folder, module))
+        return [_ended(one, rank, folder, began, began + limit_s) for rank, one in enumerate(ranks)]
+    finally:
+        for one in ranks:
+            _kill(one)
 
 
 def _start(
@@ -143,12 +149,17 @@ def _ended(one: "subprocess.Popen[bytes]", rank: int, folder: Path, began: float
     with suppress(subprocess.TimeoutExpired):
         code = one.wait(max(deadline - time.monotonic(), 0.1))
     seconds = time.monotonic() - began
-    with suppress(ProcessLookupError):  # the rank is a child of the tool, in the tool's own session
-        os.killpg(one.pid, signal.SIGKILL)
-    one.wait()
+    _kill(one)
     said = [event for line in _text(folder / f"{rank}.out").splitlines() if (event := events.hear(line)) is not None]
     log = _text(folder / f"{rank}.log") or _text(folder / f"{rank}.err")
     return Ended(code, said, log, round(seconds, 1))
+
+
+def _kill(one: "subprocess.Popen[bytes]") -> None:
+    """End a tool and its rank, which is a child of it in the tool's own session."""
+    with suppress(ProcessLookupError):
+        os.killpg(one.pid, signal.SIGKILL)
+    one.wait()
 
 
 def _text(path: Path) -> str:
