@@ -10,14 +10,17 @@ from afdep.build import build
 from afdep.digest import native_digest
 from afdep.hunt import run_seed
 from afdep.scenario import Hunt
+from harness.errors import UsageError
 from harness.faults import races
 from harness.faults.guards import GUARDS
 from harness.faults.judging import PASSED
 from harness.faults.plant import Plant, build_with, planted
 from harness.faults.trials import ARMS, CAUGHT, EXACT, NOTHING
+from harness.process import last_line
 
 FOUND, RACE = "caught: hunt", "caught: race checker"
 _RACE_SEEDS = 2
+_WARNING = "WARNING: ThreadSanitizer: data race"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,11 @@ def _as_shipped(seeds: int) -> Iterator[Hunted]:
 
 
 def without(plant: Plant) -> Hunted:
-    """Hunt a plant within its budget, or ask the race checker where no schedule shows it."""
+    """Hunt a plant within its budget, or ask the race checker where no schedule shows it.
+
+    Raises:
+        UsageError: the checker has not run to its end, and has found nothing.
+    """
     with tempfile.TemporaryDirectory(prefix="plant-") as name:
         digest = _digest(plant, Path(name) / "digest")
         seek = _races if plant.finder == "races" else _seeds
@@ -99,5 +106,9 @@ def _races(plant: Plant, folder: Path) -> tuple[int, str | None, float]:
     library = races.library(planted(plant, folder))
     started = time.monotonic()
     said = races.report(library, plant.arm, _RACE_SEEDS)
-    found = "data race" if "WARNING: ThreadSanitizer: data race" in said else None
-    return _RACE_SEEDS, found, time.monotonic() - started
+    if said != races.CLEAN and _WARNING not in said:
+        raise UsageError(
+            f"race checker: expected a data race or {races.CLEAN!r}, received {last_line(said)!r}.",
+            "Run the tests of tests/hunt/test_races.py here: they say whether the checker runs on this machine.",
+        )
+    return _RACE_SEEDS, None if said == races.CLEAN else "data race", time.monotonic() - started

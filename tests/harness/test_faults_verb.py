@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.errors import UsageError
-from harness.faults import offline, page, recording, trees
+from harness.faults import hunting, offline, page, recording, trees
+from harness.faults.guards import GUARDS
 from harness.faults.hunting import FOUND, RACE, Hunted
 from harness.faults.judging import Outcome
 from harness.faults.on_gpus import Job
@@ -95,6 +96,21 @@ def test_a_void_trial_counts_no_exchange_and_gives_its_reason():
 
 def test_void_trials_alone_are_nothing():
     assert recording.status_of([one for one in records() if one.outcome == "void"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [("clean", "passed"), ("x\nWARNING: ThreadSanitizer: data race (pid=1)", RACE), ("ld.so: no such object\n", None)],
+)
+def test_a_race_checker_that_did_not_run_has_not_passed(monkeypatch, said, outcome):
+    monkeypatch.setattr(hunting.races, "library", lambda tree: tree)
+    monkeypatch.setattr(hunting.races, "report", lambda path, arm, seeds: said)
+    plant = next(guard.plant for guard in GUARDS if guard.slug == "release")
+    if outcome is None:
+        with pytest.raises(UsageError, match=r"received 'ld\.so: no such object'"):
+            hunting.without(plant)
+    else:
+        assert hunting.without(plant).outcome == outcome
 
 
 def test_what_had_to_be_exact_and_is_not_is_told_and_ends_in_1():

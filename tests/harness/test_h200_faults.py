@@ -84,6 +84,18 @@ def test_the_guards_that_gpus_did_not_miss_are_the_listed_ones(kept):
     assert not_missed(kept) == NOT_MISSED
 
 
+def test_each_catch_on_gpus_has_a_rank_that_says_what_its_kernels_did(kept):
+    said = {
+        "caught: mismatch": ("MismatchError: ", "collected rows differ"),
+        "caught: named error": ("TimeoutError: ",),
+        "caught: device fault": ("AcceleratorError: CUDA error: ",),
+        "caught: hang": ("StuckError: ",),
+    }
+    caught = [one for one in of(kept, "cuda", CAUGHT) if one.outcome in said]
+    assert {one.outcome for one in caught} == set(said)
+    assert all(any(words in one.reason for words in said[one.outcome]) for one in caught)
+
+
 def test_a_guard_that_is_missed_once_or_never_again_is_noticed(kept):
     caught = [replace(one, outcome="caught: mismatch") if one.control in NOT_MISSED["fence"] else one for one in kept]
     assert set(not_missed(caught)) == set(NOT_MISSED) - {"fence"}
