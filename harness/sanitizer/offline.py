@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.digests import harness_digest
+from harness.errors import HarnessError
 from harness.leaving import leave
 from harness.records.sanitizings import SanitizerRecord, write_sanitizing
 from harness.sanitizer import page, runs
 from harness.sanitizer.runs import Ended, Run
+from harness.surroundings import ERROR
 from harness.workspace import REPOSITORY
 
 _LIMIT_S = 90.0
@@ -80,4 +82,8 @@ def _records(run: Run, ended: Sequence[Ended], created: str, harness: str, versi
 
 
 if __name__ == "__main__":
-    leave(main(Path(sys.argv[1]), Path(sys.argv[2]), int((sys.argv[3:4] or ["6"])[0])))
+    try:
+        leave(main(Path(sys.argv[1]), Path(sys.argv[2]), int((sys.argv[3:4] or ["6"])[0])))
+    except HarnessError as error:  # 1 would say that a tool has not passed
+        print(error, file=sys.stderr)
+        leave(ERROR)

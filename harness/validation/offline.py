@@ -16,9 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
+from afdep.errors import AfdepError
 from harness.decode import decode
 from harness.digests import harness_digest
+from harness.errors import HarnessError
 from harness.leaving import leave
+from harness.surroundings import ERROR
 from harness.validation import page
 from harness.validation.cases import Trial
 from harness.validation.journal import Heading, Journal
@@ -84,4 +87,8 @@ def _cut_short(number: int, frame: object) -> NoReturn:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _cut_short)
-    leave(main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:4])))
+    try:
+        leave(main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:4])))
+    except (HarnessError, AfdepError) as error:  # 1 would say that a trial has failed
+        print(error, file=sys.stderr)
+        leave(ERROR)
