@@ -23,8 +23,9 @@ for name in "$@"; do
     limit=$(awk -F '\\t' -v name="$name" 'NR > 1 && $1 == name { print $3 }' stages.tsv)
     PYTHONPATH="$PWD/slots/slot0" timeout -k 15 "${limit:-60}" "${PYTHON:-python3}" -P -m harness.nodes.offline "$name"
     status=$?
-    [ $status = 0 ] || worst=$status
-    if [ -d out ]; then tar -czf "${OUT:-.}/$name.tgz" out; fi
+    if [ $status -gt $worst ]; then worst=$status; fi
+    archive="${OUT:-.}/$name.tgz"
+    if [ -d out ]; then tar -czf "$archive.part" out && mv "$archive.part" "$archive"; fi
 done
 exit $worst
 """
