@@ -17,6 +17,9 @@ from harness.leaving import leave
 from harness.validation.on_gpus import Gpus, found
 from harness.workspace import REPOSITORY
 
+FACTS, JUNIT = "facts.json", "junit.xml"
+"""What a run leaves."""
+
 LEAST_GPUS = 2
 """The tests place ranks on two."""
 
@@ -35,7 +38,7 @@ class Facts:
 
 
 def main(words: Sequence[str], gpus: Gpus | str) -> int:
-    """Write the facts of this machine and tree.
+    """Write the facts of this machine and tree; what an earlier run has left there of its tests goes.
 
     Raises:
         PlacementError: it has too few GPUs for the tests.
@@ -49,7 +52,9 @@ def main(words: Sequence[str], gpus: Gpus | str) -> int:
     digest = str(build.build_info(build.carried(REPOSITORY))["digest"])
     now = datetime.now(UTC).isoformat(timespec="seconds")
     facts = Facts(now, harness_digest(REPOSITORY), digest, gpus.name, gpus.count)
-    Path(words[0]).write_text(json.dumps(dataclasses.asdict(facts)) + "\n", encoding="utf-8")
+    path = Path(words[0])
+    path.with_name(JUNIT).unlink(missing_ok=True)
+    path.write_text(json.dumps(dataclasses.asdict(facts)) + "\n", encoding="utf-8")
     return 0
 
 

@@ -8,11 +8,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from harness.device_tests import facts
+from harness.device_tests.facts import FACTS, JUNIT
 from harness.errors import UsageError
 from harness.records.device_tests import DeviceTestRecord, write_device_tests
-
-FACTS, JUNIT = "facts.json", "junit.xml"
-"""What a run leaves."""
 
 PASSED = "passed"
 _OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}

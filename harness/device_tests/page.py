@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.device_tests.keep import PASSED
 from harness.records.device_tests import DeviceTestRecord, read_device_tests
 from harness.tables import ABSENT, markdown
-from harness.workspace import REPOSITORY
+from harness.workspace import REPOSITORY, write_page
 
 CASES = REPOSITORY / "docs" / "field-cases.md"
 GPU = "GPU"
@@ -43,9 +43,7 @@ class Named:
 
 def main(words: Sequence[str]) -> int:
     """Write the page of a record."""
-    record, target = Path(words[0]), Path(words[1])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text(kept(record), named()), encoding="utf-8")
+    write_page(Path(words[1]), text(kept(Path(words[0])), named()))
     return 0
 
 

@@ -13,7 +13,7 @@ from harness.leaving import leave
 from harness.pages import Part
 from harness.published import BASELINE, CANDIDATE, Point, PublishedTable
 from harness.tables import ABSENT, markdown, percent, row_label
-from harness.workspace import Workspace
+from harness.workspace import Workspace, write_page
 
 H200_TABLE, H200_MACHINE = "s15-noload", "4xH200"
 """The published table with round trips of four H200s; its candidate is a later tree than that of the main table."""
@@ -46,9 +46,7 @@ class Others:
 
 def main(words: Sequence[str]) -> int:
     """Write the page of a folder of kept plans and records."""
-    target = Path(words[1])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text(pages.parts_of(Workspace(Path(words[0]).resolve()))), encoding="utf-8")
+    write_page(Path(words[1]), text(pages.parts_of(Workspace(Path(words[0]).resolve()))))
     return 0
 
 

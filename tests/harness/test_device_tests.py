@@ -45,12 +45,12 @@ def folder(tmp_path_factory):
     (root / "tests" / "device").mkdir(parents=True)
     (root / "tests" / "device" / "test_case.py").write_text(PLAYED)
     (root / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
-    words = ["tests/device", "-q", "-p", "no:cacheprovider", f"--junitxml={root / keep.JUNIT}"]
+    words = ["tests/device", "-q", "-p", "no:cacheprovider", f"--junitxml={root / facts.JUNIT}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words], cwd=root, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1, done.stdout
-    (root / keep.FACTS).write_text(json.dumps(dataclasses.asdict(FACTS)))
+    (root / facts.FACTS).write_text(json.dumps(dataclasses.asdict(FACTS)))
     return root
 
 
@@ -76,8 +76,8 @@ def test_a_record_is_replaced_and_reads_back_with_machine_digest_and_time(folder
 
 
 def test_a_run_without_a_test_is_refused(folder, tmp_path):
-    (tmp_path / keep.FACTS).write_text((folder / keep.FACTS).read_text())
-    (tmp_path / keep.JUNIT).write_text("<testsuites><testsuite/></testsuites>")
+    (tmp_path / facts.FACTS).write_text((folder / facts.FACTS).read_text())
+    (tmp_path / facts.JUNIT).write_text("<testsuites><testsuite/></testsuites>")
     with pytest.raises(UsageError, match=r"expected tests in junit.xml, received none"):
         keep.records(tmp_path)
 
@@ -85,9 +85,18 @@ def test_a_run_without_a_test_is_refused(folder, tmp_path):
 @pytest.mark.parametrize("gpus", [Gpus(1, "NVIDIA H200", 132), "needs GPUs: no driver"], ids=["1", "0"])
 def test_a_node_with_too_few_gpus_is_refused_before_its_tests(tmp_path, gpus):
     with pytest.raises(PlacementError, match=r"expected 2 GPUs, received (1|none)") as caught:
-        facts.main([str(tmp_path / keep.FACTS)], gpus)
+        facts.main([str(tmp_path / facts.FACTS)], gpus)
     assert len(str(caught.value).splitlines()) == 2
     assert not any(tmp_path.iterdir())
+
+
+def test_a_runs_facts_never_stand_beside_the_tests_of_an_earlier_run(tmp_path, monkeypatch):
+    (tmp_path / facts.JUNIT).write_text("<testsuites/>")
+    monkeypatch.setattr(facts.build, "carried", lambda tree: tree)
+    monkeypatch.setattr(facts.build, "build_info", lambda library: {"digest": "n12345678"})
+    assert facts.main([str(tmp_path / facts.FACTS)], Gpus(2, "NVIDIA H200", 132)) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [facts.FACTS]
+    assert facts.read(tmp_path / facts.FACTS).native_digest == "n12345678"
 
 
 def record(test, outcome="passed"):
