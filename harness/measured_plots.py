@@ -63,7 +63,7 @@ def _draw(axes: Any, panel: Panel, others: Figures, colors: dict[str, str]) -> N
     plan, row = part.plan, part.plan.rows[index]
     tokens = [cell.tokens for cell in plan.cells]
     for number, arm in enumerate(plan.arms):
-        color = colors.setdefault(arm.name, _COLORS[len(colors) % len(_COLORS)])
+        color = _color(arm.name, colors)
         found = [(x, part.found.repeats_us(index, x, number)) for x in tokens]
         points = [(x, median(figures)) for x, figures in found if figures]
         axes.plot(*zip(*points, strict=True), color=color, marker=".", label=f"{arm.name}, measured")
@@ -72,7 +72,11 @@ def _draw(axes: Any, panel: Panel, others: Figures, colors: dict[str, str]) -> N
     points = [(x, figure) for x, figures in beside for figure in figures]
     if points:
         axes.plot(
-            *zip(*points, strict=True), "s", color=colors["m2n"], fillstyle="none", label="upstream as M2N, published"
+            *zip(*points, strict=True),
+            "s",
+            color=_color("m2n", colors),
+            fillstyle="none",
+            label="upstream as M2N, published",
         )
     start = "free-running" if plan.backend.device and plan.backend.device.rendezvous == "device" else "common start"
     axes.set_title(f"{row_label(row)}, {sms} SMs, {start}", fontsize=8.5)
@@ -82,6 +86,11 @@ def _draw(axes: Any, panel: Panel, others: Figures, colors: dict[str, str]) -> N
     plain_ticks(axes.yaxis, _TICKS_US)
     axes.grid(visible=True, color="0.9", linewidth=0.6)
     axes.tick_params(labelsize=8)
+
+
+def _color(arm: str, colors: dict[str, str]) -> str:
+    """The color of an arm in every panel, by the order in which arms come."""
+    return colors.setdefault(arm, _COLORS[len(colors) % len(_COLORS)])
 
 
 def _finish(figure: Any, grid: Any, path: Path) -> None:
