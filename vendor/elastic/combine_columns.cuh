@@ -28,16 +28,16 @@ PRIM_FN void charge_column(const Rows& rows, int offset, int bytes) {
   }
 }
 
-// Vector v of the sum of exactly eight rows: ahead of each load stands hardly an instruction that is not the load's. Starting at the
-// first row is starting at -0.
+// Vector v of the sum of exactly eight rows: ahead of each load stands one instruction, its address. Starting at the first row is
+// starting at -0.
 PRIM_FN prim::Vec16 add_eight(const Rows& rows, int v) {
   const auto* list = reinterpret_cast<const prim::Vec16*>(rows.list);
   const prim::Vec16 index[2] = {list[0], list[1]};
-  const auto* column = reinterpret_cast<const prim::Vec16*>(rows.base) + v;
-  const auto stride = static_cast<std::uint32_t>(rows.stride / 16);  // 2^32 vectors are more than a GPU's memory
+  const char* column = rows.base + static_cast<std::int64_t>(v) * 16;
+  const auto stride = static_cast<std::uint32_t>(rows.stride);
   prim::Vec16 part[kTogether];
   PRIM_UNROLL
-  for (int k = 0; k < kTogether; ++k) part[k] = prim::load_streaming(column + index[k / 4].word[k % 4] * stride);
+  for (int k = 0; k < kTogether; ++k) part[k] = prim::load_streaming(reinterpret_cast<const prim::Vec16*>(column + static_cast<std::uint64_t>(index[k / 4].word[k % 4]) * stride));
   float sum[8];
   PRIM_UNROLL
   for (int w = 0; w < 4; ++w) {

@@ -79,6 +79,8 @@ PRIM_FN void send_tokens(const Exchange& e) {
   std::uint32_t parity = 0;
   for (int t = prim::cta() + index * prim::num_ctas(); t < tokens; t += prim::num_ctas() * warps, parity ^= 1)
     send_token(e, t, slot, parity, ended);
+  // Ahead of close(): what this rank releases reaches nobody who could not know that its records are missing.
+  if (prim::broadcast(ended, 0) != 0) prim::elect([&] { prim::pass_on_abort(e.guard); });
 }
 
 }  // namespace dispatch_detail

@@ -9,7 +9,7 @@
 //   barriers      sync_warps(id, warps) sync_cta sync_grid wait_for_predecessor launch_dependents
 //   own memory    load store load_acquire_sys shared_add shared_fetch_add
 //   atomics       add_gpu, and returning: fetch_add_gpu fetch_add_acq_rel_gpu fetch_or_gpu fetch_max_gpu swap_gpu compare_swap_gpu
-//   peers         Remote<T> (cannot be dereferenced) store_relaxed_sys store_release_sys add_release_sys fence_sys
+//   peers         Remote<T> (cannot be dereferenced) store_relaxed_sys store_release_sys set_once_release_sys add_release_sys fence_sys
 //   waits         Wait{name, peer, expected} make_guard wait_until wait_value wait_all wait_any aborted pass_on_abort: named, bounded, ended by an abort
 //   rows          push_row wait_row poison_row kPoison: 16-byte vectors whose 32-bit words carry their own arrival
 //   bulk copies   Mbarrier mbarrier_init/expect/wait bulk_load bulk_store bulk_commit bulk_wait bulk_wait_read fence_proxy_async

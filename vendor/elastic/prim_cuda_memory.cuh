@@ -79,6 +79,13 @@ PRIM_FN void store_release_sys(Remote<T> word, T v) {
   else
     asm volatile("st.release.sys.global.b64 [%0], %1;" ::"l"(word.address()), "l"(v) : "memory");
 }
+// The same where the word is zero; otherwise nothing.
+template <class T>
+PRIM_FN void set_once_release_sys(Remote<T> word, T v) {
+  static_assert(detail::kIsWord<T> && sizeof(T) == 8);
+  std::uint64_t before;
+  asm volatile("atom.release.sys.global.cas.b64 %0, [%1], %2, %3;" : "=l"(before) : "l"(word.address()), "l"(std::uint64_t{0}), "l"(v) : "memory");
+}
 template <class T>
 PRIM_FN void add_release_sys(Remote<T> word, T v) {
   static_assert(detail::kIsWord<T>);

@@ -76,7 +76,6 @@ inline std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate pr
     if (ready != 0 || aborted(guard)) break;
     detail::watch_lanes<K>(all, n);
   }
-  if (aborted(guard)) ready = 0;
 #else
   Lane words, *all[32];
   const int lane = self().lane;
@@ -89,7 +88,6 @@ inline std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate pr
     if (lane == 0 && !satisfied() && !aborted(guard)) detail::watch_lanes<K>(all, n);
     sync_warp();
   }
-  if (any(Lanes<bool>{aborted(guard)})) ready = 0;
 #endif
   self().clock = std::max(self().clock, earliest);
   sync_warp();

@@ -257,7 +257,7 @@ inline bool wait_word(const Guard& guard, const T* word, Predicate predicate, co
     if (aborted(guard)) return false;
     engine->watch(&watch, 1);
   }
-  return !aborted(guard);
+  return true;  // believed, though the rank may have been told meanwhile
 }
 
 }  // namespace detail
