@@ -2,7 +2,7 @@
 
 import ctypes
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any
@@ -189,9 +189,37 @@ class Simulator:
         word = self.native.sim_abort(buffers, rank, byref(record))
         if word == 0:
             return None
-        origin = (word & 0xFFFFFFFF) - 1
+        origin = (word & 0xFFFF) - 1
         self.native.sim_abort(buffers, origin, byref(record))
         return Abort(word >> 32, origin, record.token, record.lane, record.expert)
+
+    def refuse_beside(self, buffers: int, rank: int, after_us: float) -> None:
+        """A rank refuses so much later than now, beside what its stream holds."""
+        self.native.sim_refuse_beside(buffers, rank, after_us * 1e3)
+
+    def lose_patience(self, rank: int, waits: int, after_us: float) -> None:
+        """A rank's wait that is the `waits`-th to block from now on, counted from 0, times out so much later."""
+        self.native.sim_lose_patience(self.handle, rank, waits, after_us * 1e3)
+
+    def note(self, buffers: int, rank: int, arrays: Sequence[NDArray[Any]]) -> None:
+        """Enqueue a note: a rank's abort word and some contiguous arrays of its memory, behind what its stream holds."""
+        addresses = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        sizes = (ctypes.c_int64 * len(arrays))(*(array.nbytes for array in arrays))
+        self.native.sim_note(buffers, rank, addresses, sizes, len(arrays))
+
+    def notes(self, buffers: int, rank: int) -> int:
+        """How many notes of a rank were taken."""
+        return int(self.native.sim_notes(buffers, rank))
+
+    def read_note(
+        self, buffers: int, rank: int, number: int, arrays: Sequence[NDArray[Any]]
+    ) -> tuple[int, list[NDArray[Any]]]:
+        """The abort word of a note that was taken, and its arrays, of the shapes and types of `arrays`."""
+        memory = np.zeros(max(1, sum(array.nbytes for array in arrays)), np.uint8)
+        word = int(self.native.sim_read_note(buffers, rank, number, memory.ctypes.data))
+        ends = np.cumsum([array.nbytes for array in arrays])
+        parts = np.split(memory[: ends[-1]], ends[:-1]) if len(arrays) else []
+        return word, [part.view(one.dtype).reshape(one.shape) for part, one in zip(parts, arrays, strict=True)]
 
     def take_trace(self) -> list[KernelTime]:
         """The kernels that completed since the last call, in order of completion."""

@@ -83,6 +83,8 @@ void afdep_source_collect(afdep_buffers* buffers, int32_t rank, void* y);
 void afdep_expert_transform(afdep_buffers* buffers, int32_t rank, void* out);
 /* Ranks that will not take part say so: peers' waits end and their hosts learn it. */
 void afdep_refuse(afdep_buffers* buffers, int32_t rank);
+/* The same, so much later than now and beside what the rank's stream holds. */
+void afdep_sim_refuse_beside(afdep_buffers* buffers, int32_t rank, double ns);
 /* What the rank's stream holds next begins so much later. */
 void afdep_sim_delay(afdep_buffers* buffers, int32_t rank, double ns);
 
@@ -98,6 +100,13 @@ const char* afdep_sim_fault(afdep_world* world);
 int32_t afdep_sim_blocked(afdep_world* world, afdep_blocked_wait* waits, int32_t max_waits);
 /* The rank's abort word (0: none), and, when it holds one, its own error record. */
 uint64_t afdep_sim_abort(afdep_buffers* buffers, int32_t rank, afdep_error_record* record);
+/* The named wait of the rank that is the `waits`-th to block from now on, counted from 0, times out `after_ns` later. */
+void afdep_sim_lose_patience(afdep_world* world, int32_t rank, int32_t waits, double after_ns);
+/* Behind what the rank's stream holds, one more note: its abort word, and `count` blocks of its memory one behind the other. */
+void afdep_sim_note(afdep_buffers* buffers, int32_t rank, const void* const* blocks, const int64_t* bytes, int32_t count);
+int32_t afdep_sim_notes(afdep_buffers* buffers, int32_t rank);
+/* The abort word of a note; its bytes to `bytes`, which has room for all of its blocks. */
+uint64_t afdep_sim_read_note(afdep_buffers* buffers, int32_t rank, int32_t note, void* bytes);
 /* Fills what an exchange of `bucket` writes on the rank: inbox and expanded rows. */
 void afdep_sim_poison(afdep_buffers* buffers, int32_t rank, int32_t bucket, int32_t byte);
 int32_t afdep_sim_trace(afdep_world* world, afdep_kernel_time* times, int32_t max_times);

@@ -95,6 +95,7 @@ void afdep_ffn_reply(afdep_buffers* buffers, int32_t rank, const void* out) { bu
 void afdep_source_collect(afdep_buffers* buffers, int32_t rank, void* y) { buffers->set.combine(rank, nullptr, y); }
 void afdep_expert_transform(afdep_buffers* buffers, int32_t rank, void* out) { buffers->set.transform(rank, out); }
 void afdep_refuse(afdep_buffers* buffers, int32_t rank) { buffers->set.refuse(rank); }
+void afdep_sim_refuse_beside(afdep_buffers* buffers, int32_t rank, double ns) { buffers->set.refuse_beside(rank, ns); }
 void afdep_sim_delay(afdep_buffers* buffers, int32_t rank, double ns) { buffers->set.delay(rank, ns); }
 
 void afdep_sim_begin_capture(afdep_world* world) { world->engine.begin_capture(); }
@@ -121,6 +122,20 @@ int32_t afdep_sim_blocked(afdep_world* world, afdep_blocked_wait* waits, int32_t
   return static_cast<int32_t>(world->blocked.size());
 }
 uint64_t afdep_sim_abort(afdep_buffers* buffers, int32_t rank, afdep_error_record* record) { return buffers->set.abort_word(rank, record); }
+void afdep_sim_lose_patience(afdep_world* world, int32_t rank, int32_t waits, double after_ns) {
+  world->engine.lose_patience(rank, waits, after_ns);
+}
+void afdep_sim_note(afdep_buffers* buffers, int32_t rank, const void* const* blocks, const int64_t* bytes, int32_t count) {
+  std::vector<afdep::SimBuffers::Block> all;
+  for (int i = 0; i < count; ++i) all.emplace_back(static_cast<const char*>(blocks[i]), static_cast<std::size_t>(bytes[i]));
+  buffers->set.note(rank, all);
+}
+int32_t afdep_sim_notes(afdep_buffers* buffers, int32_t rank) { return static_cast<int32_t>(buffers->set.notes(rank).size()); }
+uint64_t afdep_sim_read_note(afdep_buffers* buffers, int32_t rank, int32_t note, void* bytes) {
+  const auto& found = buffers->set.notes(rank)[static_cast<std::size_t>(note)];
+  std::copy(found.bytes.begin(), found.bytes.end(), static_cast<char*>(bytes));
+  return found.abort_word;
+}
 void afdep_sim_poison(afdep_buffers* buffers, int32_t rank, int32_t bucket, int32_t byte) { buffers->set.poison(rank, bucket, byte); }
 
 int32_t afdep_sim_trace(afdep_world* world, afdep_kernel_time* times, int32_t max_times) {

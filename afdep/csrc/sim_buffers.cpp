@@ -11,7 +11,8 @@ SimBuffers::SimBuffers(simgpu::Engine& engine, const afdep_shape& shape, int num
       shapes_(shape, static_cast<int>(engine.machine().sm_count), static_cast<int>(engine.machine().shared_bytes_per_cta)),
       shape_(shape),
       number_(number),
-      ranks_(static_cast<std::size_t>(engine.num_ranks())) {
+      ranks_(static_cast<std::size_t>(engine.num_ranks())),
+      windows_(ranks_.size()) {
   if (shapes_.num_ranks() != engine.num_ranks())
     throw std::invalid_argument(std::to_string(shapes_.num_ranks()) + " ranks, the world has " + std::to_string(engine.num_ranks()));
   check_fit(shape, shapes_, static_cast<int>(engine.machine().sm_count));
@@ -23,11 +24,11 @@ void SimBuffers::allocate(int rank) {
   simgpu::Memory& memory = engine_.memory();
   const auto take = [&](std::int64_t bytes) { return memory.allocate(rank, static_cast<std::size_t>(bytes)); };
   r.stream = engine_.make_stream(rank);
-  r.window = take(shapes_.window_bytes());
+  r.window = windows_[static_cast<std::size_t>(rank)] = take(shapes_.window_bytes());
   engine_.watch_abort(rank, r.window + elastic::WorkspaceLayout::kAbort);
   fill_exchange(r.exchange, shape_, shapes_, rank, take);
   for (Rank& other : ranks_) other.exchange.windows[rank] = r.window;
-  set_guard(r.exchange, nullptr, 0);
+  set_guard(r.exchange, windows_.data(), 0);
 }
 
 simgpu::Launch SimBuffers::make_launch(int rank, const char* name) const {
@@ -39,7 +40,8 @@ simgpu::Launch SimBuffers::make_launch(int rank, const char* name) const {
 }
 
 template <class Args>
-void SimBuffers::launch(int rank, const char* name, const LaunchShape& shape, bool main_kernel, void (*kernel)(const Args&), const Args& args) {
+void SimBuffers::launch(int rank, const char* name, const LaunchShape& shape, bool main_kernel, void (*kernel)(const Args&), const Args& args,
+                        simgpu::Stream* stream) {
   simgpu::Launch launch = make_launch(rank, name);
   launch.grid = shape.grid;
   launch.threads = shape.threads;
@@ -50,7 +52,7 @@ void SimBuffers::launch(int rank, const char* name, const LaunchShape& shape, bo
   launch.programmatic = !main_kernel;
   launch.waits_first = !main_kernel;
   launch.body = [kernel, args] { kernel(args); };
-  engine_.enqueue(ranks_[static_cast<std::size_t>(rank)].stream, std::move(launch));
+  engine_.enqueue(stream != nullptr ? stream : ranks_[static_cast<std::size_t>(rank)].stream, std::move(launch));
 }
 
 void SimBuffers::dispatch(int rank, const SourceInput& input, int bucket) {
@@ -78,11 +80,35 @@ void SimBuffers::refuse(int rank) {
   launch(rank, "refuse", LaunchShape{1, 32, 0}, true, &refuse_exchange, ranks_[static_cast<std::size_t>(rank)].exchange);
 }
 
-void SimBuffers::delay(int rank, double ns) {
+void SimBuffers::refuse_beside(int rank, double ns) {
+  simgpu::Stream* stream = engine_.make_stream(rank);
+  pause(stream, rank, ns);
+  launch(rank, "refuse", LaunchShape{1, 32, 0}, true, &refuse_exchange, ranks_[static_cast<std::size_t>(rank)].exchange, stream);
+}
+
+void SimBuffers::delay(int rank, double ns) { pause(ranks_[static_cast<std::size_t>(rank)].stream, rank, ns); }
+
+void SimBuffers::pause(simgpu::Stream* stream, int rank, double ns) {
   simgpu::Launch launch = make_launch(rank, "delay");
   launch.host = [] {};
   launch.busy_ns = ns;
+  engine_.enqueue(stream, std::move(launch));
+}
+
+void SimBuffers::note(int rank, const std::vector<Block>& blocks) {
+  simgpu::Launch launch = make_launch(rank, "note");
+  launch.host = [this, rank, blocks] { take_note(rank, blocks); };
   engine_.enqueue(ranks_[static_cast<std::size_t>(rank)].stream, std::move(launch));
+}
+
+SIMGPU_UNSEEN void SimBuffers::take_note(int rank, const std::vector<Block>& blocks) {
+  Note note{abort_word(rank, nullptr), {}};
+  for (const auto& [block, bytes] : blocks) {
+    const std::size_t before = note.bytes.size();
+    note.bytes.resize(before + bytes);
+    simgpu::races::copy(note.bytes.data() + before, block, bytes);
+  }
+  ranks_[static_cast<std::size_t>(rank)].notes.push_back(std::move(note));
 }
 
 afdep_received SimBuffers::received(int rank) { return received_memory(ranks_[static_cast<std::size_t>(rank)].exchange, shapes_); }

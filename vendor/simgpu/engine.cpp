@@ -13,6 +13,7 @@ Engine::Engine(int num_ranks, const Machine& machine, const Options& options)
       memory_(num_ranks),
       gpus_(static_cast<std::size_t>(num_ranks), Gpu(machine)),
       watches_(kWatchBuckets, nullptr),
+      patience_(static_cast<std::size_t>(num_ranks)),
       waiting_(static_cast<std::size_t>(num_ranks)) {
   machine.require_complete();
 }

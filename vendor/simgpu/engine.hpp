@@ -34,6 +34,13 @@ struct MemoryFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// How long a rank's named waits last: for ever, unless `waits` of them have blocked and `after` has passed.
+struct Patience {
+  int waits = -1;
+  Time after = 0;
+  bool lost = false;
+};
+
 class Nics;
 
 class Engine {
@@ -66,6 +73,10 @@ class Engine {
   void abandon();
   // A write to `word` wakes every wait of `rank`, so that waits can give up. A rank may have several such words.
   void watch_abort(int rank, const void* word) { abort_words_.emplace_back(rank, word); }
+  // The named wait of `rank` that is the `waits`-th to block from now on, counted from 0, times out `after_ns` later, and with it all of
+  // the rank's: none has patience any more.
+  void lose_patience(int rank, int waits, double after_ns) { patience_[static_cast<std::size_t>(rank)] = {waits, from_ns(after_ns), false}; }
+  bool lost_patience(int rank) const { return patience_[static_cast<std::size_t>(rank)].lost; }
   const std::string& fault() const { return fault_; }
   std::vector<KernelTime>& trace() { return trace_; }
 
@@ -106,6 +117,7 @@ class Engine {
   static BlockedWait unfinished(const Kernel& kernel);
   void end_watches(Fiber& fiber);
   void wake_aborted(int rank, Time landed);
+  void try_patience(int rank);
   void push(Time t, std::uintptr_t subject);
   Fiber* pick();
   void resume(Fiber* fiber, void** save);
@@ -138,6 +150,7 @@ class Engine {
   ActionPool actions_;
   std::vector<Watch*> watches_;
   std::vector<std::pair<int, const void*>> abort_words_;
+  std::vector<Patience> patience_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Kernel*> free_kernels_;

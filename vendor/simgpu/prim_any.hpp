@@ -2,7 +2,7 @@
 #pragma once
 #include <array>
 
-#include "prim_alike.hpp"
+#include "prim_waits.hpp"
 
 namespace prim {
 
@@ -73,7 +73,7 @@ inline std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate pr
   for (int l = 0; l < n; ++l) words[l].fill(l, predicate, word, describe), all[l] = &words[l];
   for (;;) {
     for (int l = 0; l < n; ++l) ready |= static_cast<std::uint32_t>(words[l].any()) << l;
-    if (ready != 0 || aborted(guard)) break;
+    if (ready != 0 || detail::gives_up(guard, all[0]->wait)) break;
     detail::watch_lanes<K>(all, n);
   }
 #else
@@ -83,9 +83,9 @@ inline std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate pr
   exchange(Lanes<Lane*>{&words}, [&](Lane* const* every) { return std::copy(every, every + 32, all); });
   for (;;) {  // lane 0 watches everybody's words
     ready = ballot(Lanes<bool>{lane < n && words.any()});
-    if (ready != 0 || any(Lanes<bool>{aborted(guard)})) break;
+    if (ready != 0 || any(Lanes<bool>{lane == 0 && detail::gives_up(guard, all[0]->wait)})) break;
     const auto satisfied = [&] { return std::any_of(all, all + n, [](const Lane* l) { return l->any(); }); };
-    if (lane == 0 && !satisfied() && !aborted(guard)) detail::watch_lanes<K>(all, n);
+    if (lane == 0 && !satisfied() && !detail::is_over(guard)) detail::watch_lanes<K>(all, n);
     sync_warp();
   }
 #endif

@@ -18,10 +18,6 @@ SIMGPU_UNSEEN inline T update(T* word, Next next) {
   charge(cost().atomic_ns);
   return old;
 }
-template <class T>
-SIMGPU_UNSEEN inline void land_once(Engine& e, Action& a) {
-  if (*static_cast<const volatile T*>(a.target) == 0) land<T>(e, a);
-}
 
 }  // namespace detail
 
@@ -42,13 +38,6 @@ inline T swap_gpu(T* word, T v) {
 template <class T>
 inline T compare_swap_gpu(T* word, T expected, T v) {
   return detail::update(word, [=](T old) { return old == expected ? v : old; });
-}
-// store_release_sys() where the word is zero as it lands; otherwise nothing.
-template <class T>
-inline void set_once_release_sys(Remote<T> word, T v) {
-  fence_sys();
-  races::release(word.address());
-  detail::send(word.address(), v, detail::land_once<T>);
 }
 
 }  // namespace prim

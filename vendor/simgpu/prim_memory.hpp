@@ -1,4 +1,4 @@
-// Loads, stores, atomics, named waits and bulk copies of the CPU target.
+// Loads, stores and atomics of the CPU target.
 #pragma once
 #include <cstring>
 
@@ -149,9 +149,13 @@ SIMGPU_UNSEEN inline void land_add(Engine& e, Action& a) {
   *word = static_cast<T>(*word + static_cast<T>(a.value));
   e.notify(word, a.when);
 }
-// Sends one word to `word`, wherever it lives; `run` applies it when it lands.
 template <class T>
-SIMGPU_UNSEEN inline void send(T* word, T v, void (*run)(Engine&, Action&)) {
+SIMGPU_UNSEEN inline void land_once(Engine& e, Action& a) {
+  if (*static_cast<const volatile T*>(a.target) == 0) land<T>(e, a);
+}
+// Sends one word to `word`, wherever it lives; `run` applies it when it lands, so much later than it could.
+template <class T>
+SIMGPU_UNSEEN inline void send(T* word, T v, void (*run)(Engine&, Action&), Time late = 0) {
   engine->check(word, sizeof(T), "remote store");
   charge(cost().store_ns);
   engine->sync();
@@ -159,7 +163,7 @@ SIMGPU_UNSEEN inline void send(T* word, T v, void (*run)(Engine&, Action&)) {
   const int owner = engine->memory().owner(word);
   const Time lands = owner == own_rank()
                          ? fiber.clock + from_ns(cost().l2_latency_ns) + engine->adversary().delay(300)
-                         : engine->transfer(own_rank(), owner, fiber.clock, 32);
+                         : engine->transfer(own_rank(), owner, fiber.clock, 32) + late;
   fiber.horizon = std::max(fiber.horizon, lands + (owner == own_rank() ? 0 : from_ns(cost().nvlink_latency_ns)));
   Action* action = engine->act(lands, run);
   action->target = word;
@@ -188,6 +192,20 @@ inline void add_release_sys(Remote<T> word, T v) {
   fence_sys();
   races::release(word.address());
   detail::send(word.address(), v, detail::land_add<T>);
+}
+
+// store_release_sys() where the word is zero as it lands, otherwise nothing. The thread sees its own rank's word set at once.
+template <class T>
+SIMGPU_UNSEEN inline void set_once_release_sys(Remote<T> word, T v) {
+  fence_sys();
+  races::release(word.address());
+  if (engine->memory().owner(word.address()) != own_rank()) return detail::send(word.address(), v, detail::land_once<T>);
+  engine->sync();
+  auto* own = static_cast<volatile T*>(word.address());
+  if (*own != 0) return;
+  *own = v;
+  engine->notify(word.address(), self().clock + from_ns(cost().l2_latency_ns));
+  charge(cost().atomic_ns);
 }
 
 // ---- atomics at GPU scope on the own rank; applied at once, visible to waiters when they land
@@ -226,71 +244,6 @@ SIMGPU_UNSEEN inline T load_acquire_sys(const T* word) {
   charge(cost().acquire_ns);
   detail::see_own_stores(word);
   return *static_cast<const volatile T*>(word);
-}
-
-// ---- named waits
-// Where a rank learns that it or somebody else gave up: every wait ends when the word is not zero.
-struct Guard {
-  const std::uint64_t* abort_word;
-};
-SIMGPU_UNSEEN inline bool aborted(const Guard& guard) { return *static_cast<const volatile std::uint64_t*>(guard.abort_word) != 0; }
-
-namespace detail {
-
-template <class T, class Predicate>
-struct Watched {
-  const T* word;
-  Predicate* predicate;
-  SIMGPU_UNSEEN static bool satisfied(void* context) {
-    auto* self = static_cast<Watched*>(context);
-    return (*self->predicate)(*static_cast<const volatile T*>(self->word));
-  }
-};
-template <class T, class Predicate>
-inline bool wait_word(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
-  engine->check(word, sizeof(T), "wait");
-  Watched<T, Predicate> watched{word, &predicate};
-  simgpu::Watch watch{word, sizeof(T), &watched.satisfied, &watched, wait};
-  engine->sync();
-  see_own_stores(word);
-  while (!watched.satisfied(&watched)) {
-    if (aborted(guard)) return false;
-    engine->watch(&watch, 1);
-  }
-  return true;  // believed, though the rank may have been told meanwhile
-}
-
-}  // namespace detail
-
-// Waits until predicate(*word); false when the rank was aborted instead. `wait` names the wait, its peer and what it expects.
-template <class T, class Predicate>
-inline bool wait_until(const Guard& guard, const T* word, Predicate predicate, const Wait& wait) {
-  const Time earliest = self().clock + from_ns(cost().acquire_ns);
-  const bool ok = detail::wait_word(guard, word, predicate, wait);
-  races::acquire(word);
-  self().clock = std::max(self().clock, earliest);
-  return ok;
-}
-// The warp's lanes wait for n words in parallel: word(i), predicate(i, value), wait(i).
-template <class Word, class Predicate, class Describe>
-inline bool wait_all(const Guard& guard, int n, Word word, Predicate predicate, Describe describe) {
-  const Time earliest = self().clock + from_ns(cost().acquire_ns);
-  bool ok = true;
-#ifndef SIMGPU_THREAD_FIBERS
-  const int first = 0, step = 1;
-#else
-  const int first = self().lane, step = 32;
-#endif
-  for (int i = first; i < n; i += step) {
-    ok &= detail::wait_word(guard, word(i), [&](auto value) { return predicate(i, value); }, describe(i));
-    races::acquire(word(i));
-  }
-  self().clock = std::max(self().clock, earliest);
-#ifdef SIMGPU_THREAD_FIBERS
-  ok = !any(Lanes<bool>{!ok});
-#endif
-  sync_warp();
-  return ok;
 }
 
 }  // namespace prim

@@ -23,7 +23,7 @@ inline bool wait_queue(const Guard& guard, const NicQueue& queue, Predicate reac
   simgpu::Watch watch{&entries.read, 8, &watched.satisfied, &watched, wait};
   engine->sync();
   while (!watched.satisfied(&watched)) {
-    if (aborted(guard)) return false;
+    if (gives_up(guard, wait)) return false;
     engine->watch(&watch, 1);
   }
   return !aborted(guard);

@@ -65,7 +65,7 @@ inline bool wait_vector(const Guard& guard, const Vec16* at, Vec16& polled, cons
     polled = *at;
     const int missing = missing_word(polled);
     if (missing < 0) return true;
-    if (aborted(guard)) return false;
+    if (gives_up(guard, wait)) return false;
     const auto arrived = [](std::uint32_t word) { return word != kPoison; };
     Watched<std::uint32_t, decltype(arrived)> watched{&at->word[missing], &arrived};
     simgpu::Watch watch{&at->word[missing], 4, &watched.satisfied, &watched, wait};

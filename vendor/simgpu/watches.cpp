@@ -5,7 +5,14 @@
 
 namespace simgpu {
 
+namespace {
+
+constexpr double kLookAroundNs = 20'000;  // hunt: a wait looks at the abort word now and then, and its own word may come first
+
+}  // namespace
+
 void Engine::watch(Watch* watches, int count) {
+  if (watches[0].wait.name != nullptr) try_patience(rank());
   current->watches = watches;
   current->num_watches = count;
   for (int i = 0; i < count; ++i) {
@@ -15,6 +22,17 @@ void Engine::watch(Watch* watches, int count) {
     head = &watches[i];
   }
   block();
+}
+
+// A named wait of the rank blocks: the one that its patience ends with may be this one.
+void Engine::try_patience(int rank) {
+  Patience& patience = patience_[static_cast<std::size_t>(rank)];
+  if (patience.waits < 0 || patience.waits-- > 0) return;
+  Action* action = act(current->clock + patience.after, [](Engine& e, Action& a) {
+    e.patience_[a.value].lost = true;
+    e.wake_aborted(static_cast<int>(a.value), a.when);
+  });
+  action->value = static_cast<std::uint64_t>(rank);
 }
 
 // Takes the fiber's watches out of their lists.
@@ -39,7 +57,7 @@ void Engine::wake_aborted(int rank, Time landed) {
       *link = watch->next;
       if (fiber->num_watches > 1) end_watches(*fiber), link = &head;
       fiber->next = nullptr;
-      fiber->clock = std::max(fiber->clock, landed + from_ns(machine_.poll_ns));
+      fiber->clock = std::max(fiber->clock, landed + from_ns(machine_.poll_ns) + adversary_.delay(kLookAroundNs));
       wake(fiber, fiber->clock);
     }
 }
