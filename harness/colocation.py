@@ -49,6 +49,11 @@ class Placement:
         """Whether a GPU has several ranks, which needs MPS."""
         return self.ranks_per_gpu > 1
 
+    def in_words(self) -> str:
+        """The GPU of each rank, and the share of it where that is not all."""
+        seats = (f"{one.gpu}" if one.percentage == 100 else f"{one.gpu} ({one.percentage}%)" for one in self.seats)
+        return f"{', '.join(seats)}{' under MPS' if self.is_shared else ''}"
+
     def transport_sms(self, sm_count: int) -> int:
         """Transport SMs for every rank.
 

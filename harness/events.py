@@ -4,7 +4,8 @@ import json
 import sys
 from typing import Any
 
-CELL, WRITTEN = "cell", "written"
+CELL, WRITTEN, STAGE = "cell", "written", "stage"
+"""A cell is measured; a record file is written; a process has come so far, or to an end, in the words of its `text`."""
 
 
 def say(event: str, **fields: Any) -> None:

@@ -111,6 +111,10 @@ class Executor:
         """The plan minus the processes whose every cell is recorded as ok."""
         return [one for one in self.plan_file.plan.processes if not self._is_recorded(one)]
 
+    def has_figures(self) -> bool:
+        """Whether a cell of the plan is recorded as ok."""
+        return any(one.status == "ok" for one in records.read(records.record_files(self.places.records)).records)
+
     def _is_recorded(self, one: Process) -> bool:
         plan = self.plan_file.plan
         done = {record.key for record in records.read(self._files(one)).records if record.status == "ok"}
@@ -163,10 +167,12 @@ class Executor:
         ahead: Started | None = None
         for one, following in itertools.zip_longest(group, group[1:]):
             current = ahead or self._start(one)
+            self._tell(one, "may take its GPUs")
             current.turns.say(GO)
             ahead = self._start(following) if following else None
             if ahead is not None:
                 ahead.await_ready(_MOST_TO_START_S)
+            self._tell(one, f"may measure, for {self.launcher.timeout_s} s at the most")
             current.turns.say(MEASURE)
             self._finish(current)
 
@@ -194,8 +200,12 @@ class Executor:
             wrote = self._files(seat.process)[-1].name
         elif wrote is None:
             wrote = records.write(self.places.records, seat.failed(self.plan_file.plan.cells, reason)).name
+        self._tell(seat.process, f"{'warning' if complete else 'failed'}: {reason}")
         with self._lock:
             (self.late_endings if complete else self.failures).append(Failure(seat.process, reason, str(wrote), stderr))
+
+    def _tell(self, one: Process, text: str) -> None:
+        self.listen(one, {"event": events.STAGE, "text": text})
 
     def _job(self, one: Process, attempt: int, folder: Path) -> Job:
         return Job(

@@ -1,6 +1,7 @@
 """A private daemon of NVIDIA's multi-process service, for ranks that share a GPU, from its start to its end.
 
-Its pipe and log folders are its own, so it meets no other daemon of the machine and nothing is left behind.
+Its pipe and log folders are its own, so it meets no other daemon of the machine and nothing is left behind. A daemon
+outlives whoever started it: a keeper, which is this module as a process, ends it where that process is killed.
 """
 
 import os
@@ -8,6 +9,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,13 +18,18 @@ from pathlib import Path
 
 from harness.colocation import Placement
 from harness.errors import MpsError
-from harness.process import last_line
+from harness.leaving import leave
+from harness.process import command, last_line
+from harness.workspace import REPOSITORY
 
 CONTROL = "nvidia-cuda-mps-control"
 _FORCED_AFTER_S = 5
 """How long the daemon leaves its clients when it is told to quit."""
 _ENDS_WITHIN_S = 5
 """How long a killed daemon may take to be gone."""
+_LIMIT_S = 20.0
+_ENDED = b"ended"
+"""What a keeper is told where its daemon has ended in good order."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ def _ending(pid: int) -> Iterator[None]:
 
 
 @contextmanager
-def private_daemon(environ: Mapping[str, str], limit_s: float = 20.0) -> Iterator[Daemon]:
+def private_daemon(environ: Mapping[str, str], limit_s: float = _LIMIT_S) -> Iterator[Daemon]:
     """A daemon for the `with` block; it ends with the block, however that ends.
 
     Args:
@@ -108,11 +115,38 @@ def private_daemon(environ: Mapping[str, str], limit_s: float = 20.0) -> Iterato
     with tempfile.TemporaryDirectory(prefix="afdep-mps-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         daemon = Daemon(executable, folder, {**environ, **_folders(folder)}, limit_s)
-        try:
-            daemon.start()
-            yield daemon
-        finally:
-            daemon.quit()
+        with _kept(daemon):
+            try:
+                daemon.start()
+                yield daemon
+            finally:
+                daemon.quit()
+
+
+@contextmanager
+def _kept(daemon: Daemon) -> Iterator[None]:
+    """A keeper for the block, in a session of its own: a signal to all of this process's group does not reach it."""
+    keeper = subprocess.Popen(
+        [*command("harness.mps", daemon.executable), str(daemon.folder)],
+        env={**daemon.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        keeper.communicate(_ENDED)
+
+
+def keep(executable: str, folder: Path) -> int:
+    """Wait for the end of the process that started a daemon; 1 where that left it, and it was ended here."""
+    if sys.stdin.buffer.read() == _ENDED:
+        return 0
+    Daemon(executable, folder, os.environ, _LIMIT_S).quit()
+    shutil.rmtree(folder, ignore_errors=True)
+    return 1
 
 
 @contextmanager
@@ -131,3 +165,7 @@ def shares(placement: Placement, environ: Mapping[str, str]) -> Iterator[list[di
 
 def _folders(folder: Path) -> dict[str, str]:
     return {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
+
+
+if __name__ == "__main__":
+    leave(keep(sys.argv[1], Path(sys.argv[2])))

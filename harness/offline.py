@@ -21,22 +21,26 @@ from harness.errors import HarnessError
 from harness.executor import Executor, Places
 from harness.leaving import leave
 from harness.plan import Plan
+from harness.surroundings import ERROR, NOTHING, OK
 from harness.trees import Slots
 from harness.workspace import Workspace
-
-_FAILED = 4
 
 
 def main(words: Sequence[str], folder: Path) -> int:
     """Run plan files, or all plans of the bundle in the order they were made.
 
     Returns:
-        0 where every cell is recorded as ok or void, 4 where one failed.
+        0 where a cell of them is recorded as ok and none failed, 3 where none is, 4 where one failed.
     """
     launcher = decode(Launcher, json.loads((folder / LAUNCHER).read_text(encoding="utf-8")))
     paths = [Path(word).resolve() for word in words] or _in_order(folder / PLANS)
-    executors = [_run(path, launcher, folder) for path in paths]
-    return _FAILED if any(one.failures for one in executors) else 0
+    executors = []
+    for number, path in enumerate(paths, 1):
+        _say(f"plan {number} of {len(paths)}")
+        executors.append(_run(path, launcher, folder))
+    if any(one.failures for one in executors):
+        return ERROR
+    return OK if any(one.has_figures() for one in executors) else NOTHING
 
 
 def _in_order(folder: Path) -> list[Path]:
@@ -70,4 +74,4 @@ if __name__ == "__main__":
         leave(main(sys.argv[1:], Path.cwd()))
     except HarnessError as error:
         print(error, file=sys.stderr)
-        leave(_FAILED)
+        leave(ERROR)

@@ -1,4 +1,4 @@
-"""The lines a screen prints while it runs: one per finished cell, and one per process that failed."""
+"""The lines a screen prints while it runs: one per finished cell, and one per stage of a process on GPUs."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -32,12 +32,18 @@ class Progress:
         self._started = self.clock()
 
     def listen(self, one: Process, event: Mapping[str, Any]) -> None:
-        """Print the line of a finished cell; other events say nothing."""
-        if event["event"] != events.CELL:
-            return
+        """Print the line of a finished cell, or how far a process has come; other events say nothing."""
         with self._lock:
-            self.done += 1
-            self.print_line(self._line(one, event))
+            if event["event"] == events.CELL:
+                self.done += 1
+                self.print_line(self._line(one, event))
+            elif event["event"] == events.STAGE:
+                self.print_line(self._stage(one, str(event["text"])))
+
+    def _stage(self, one: Process, text: str) -> str:
+        row, arm = self.plan.rows[one.row], self.plan.arms[one.arm].name
+        pair = f"pair {one.pair + 1}/{self.plan.backend.pairs}"
+        return f"  {row.layout} {row.hidden} {arm} {pair}: {text}  ({self.clock() - self._started:.1f} s)"
 
     def _line(self, one: Process, event: Mapping[str, Any]) -> str:
         row = self.plan.rows[one.row]

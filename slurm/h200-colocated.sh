@@ -2,13 +2,15 @@
 # The measured screens of four ranks on two H200s, which share GPUs under MPS: plans and bundles them for a node that is offline.
 #
 #   bash slurm/h200-colocated.sh          # needs nvcc and no GPU; makes out/h200-colocated (plans) and out/h200-colocated-bundle
-#   ./run                                 # on the node, in the bundle's folder; records go to its out/records
+#   rm -rf out; ln -s "$OUT" out; ./run   # on the node, in the bundle's folder; a link where only $OUT comes back
 #   cp -r BUNDLE/out/records out/h200-colocated/   # back here, and then:
 #   bash slurm/h200-colocated.sh keep     # replaces records/h200-colocated and makes reports/h200-colocated.md
 #
 # Roles stand on GPUs of their own, so the fullest GPU has two ranks of 2A2F, and three of 3A1F and 1A3F. Both arms have the same
-# places and 24 transport SMs: the least share has room for 33 a rank. A plan a layout, six processes of pairs in each order: a run
-# that is cut short has whole pairs but for the last; started again it goes on where it ended.
+# places and 24 transport SMs: the least share, half a GPU's 132 with two ranks on it, has room for 33 a rank. A plan a layout, each of
+# four processes: two pairs, in both orders. Each process says that it starts, has its ranks, and has measured a cell. A process
+# writes its records at its end: a run that is cut short has whole pairs but for the last; started again it goes on where it ended.
+# ./run ends with 4 where a process failed, and with 3 where all is void, as without MPS: the records hold the reason.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 harness=(.venv/bin/python -m harness)

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from afdep.layout import Layout
 from harness import colocation, events, mps, session, turns
 from harness.device import launch
 from harness.device.words import CELL, FAILED, LOADED, READY, VOID
-from harness.errors import RankError
+from harness.errors import MpsError, RankError
 from harness.plan import Cell
 from harness.plausibility import impossible
 from harness.recording import latency_us
@@ -32,16 +33,28 @@ def measure(job: Session) -> None:
     layout = Layout.parse(job.row.layout)
     reason = session.void_trace(job)
     if reason:
-        job.records += job.seat.void(job.plan.cells, reason, **job.observed)
+        _void(job, reason)
         return
     gathering = Gathering(job, layout)
-    with mps.shares(colocation.planned(layout, job.plan.backend.ranks_per_gpu), os.environ) as shares:
-        endings = launch.run(_start(job, shares), gathering.hear)
+    placement = colocation.planned(layout, job.plan.backend.ranks_per_gpu)
+    try:
+        with mps.shares(placement, os.environ) as shares:
+            gathering.tell(f"starts {layout.num_ranks} ranks on GPUs {placement.in_words()}")
+            endings = launch.run(_start(job, shares), gathering.hear)
+    except MpsError as error:
+        _void(job, f"needs MPS: {error.reason}")
+        return
     if gathering.void:
-        job.records += job.seat.void(job.unfinished, gathering.void, **job.observed)
+        _void(job, gathering.void)
     elif endings or job.unfinished:
         silent = dict.fromkeys(range(layout.num_ranks), "left without its cells and without a word")
         raise RankError((silent if not endings else {}) | endings | gathering.failures)
+
+
+def _void(job: Session, reason: str) -> None:
+    """Nothing of the process counts that is not recorded yet."""
+    job.records += job.seat.void(job.unfinished, reason, **job.observed)
+    events.say(events.STAGE, text=f"void: {reason}")
 
 
 def _start(job: Session, shares: Sequence[Mapping[str, str]]) -> launch.Start:
@@ -73,6 +86,11 @@ class Gathering:
     measured: dict[Cell, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     void: str | None = None
+    _began: float = field(default_factory=time.monotonic)
+
+    def tell(self, text: str) -> None:
+        """Say how far the ranks have come, and when."""
+        events.say(events.STAGE, text=f"{text}, after {time.monotonic() - self._began:.1f} s of its own")
 
     def hear(self, rank: int, event: Mapping[str, Any]) -> None:
         """Take in what a rank said."""
@@ -81,12 +99,15 @@ class Gathering:
             self.ready.add(rank)
             if len(self.ready) == self.layout.num_ranks:
                 self.job.turns.say(turns.READY)
+                self.tell("all ranks have imported")
         elif kind == VOID:
             self.void = self.void or str(event["reason"])
         elif kind == FAILED:
             self.failures[rank] = str(event["reason"])
         elif kind == LOADED:
             self.loaded[rank] = event
+            if len(self.loaded) == self.layout.num_ranks:
+                self.tell("all ranks are open")
         elif kind == CELL:
             self._take(Cell(event["tokens"], event["bucket"]), rank, event["measured"])
 

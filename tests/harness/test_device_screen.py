@@ -10,6 +10,7 @@ from afdep import Machine
 from harness.device import launch
 from tests.harness.conftest import Bench, make_bench
 from tests.harness.test_interruption import PATIENCE_S, drive, processes_in, wait_until
+from tests.harness.test_mps import Control
 
 GPUS = ("backend=upstream", "backend.pairs=2", "backend.device.wait_timeout_s=1", "layout=1A2F")
 QUICK = ("layout=1A1F", "backend.deterministic=true", "backend.pairs=1")
@@ -170,3 +171,41 @@ def test_a_rank_gets_its_place_and_no_variable_beyond_the_list():
     assert (found["NCCL_NVLS_ENABLE"], found["TORCH_SYMM_MEM_DISABLE_MULTICAST"]) == ("0", "1")
     assert found["SHARE"] == "3"
     assert "AFDEP_UNION_NOTIFY" not in found
+
+
+SHARED = ("backend=upstream", "backend.pairs=2", "layout=2A2F", "backend.ranks_per_gpu=2", "tokens=[1]")
+
+
+def daemon_of(bench: Bench, behaviour: str) -> Control:
+    """A control program of MPS for the processes of a bench, which inherit no word of how it behaves."""
+    control = Control(bench.root.parent, behaviour)
+    program = bench.root.parent / "nvidia-cuda-mps-control"
+    told = "".join(f"export {name}='{control.environ[name]}'\n" for name in ("FAKE", "FAKE_PIDS"))
+    program.write_text(program.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{told}"))
+    bench.environ["PATH"] = f"{program.parent}:{bench.environ['PATH']}"
+    return control
+
+
+def test_ranks_that_share_gpus_tell_how_far_they_have_come_and_leave_no_daemon(bench):
+    control = daemon_of(bench, "good")
+    assert bench.screen(*SHARED) == 0
+    stages = [line.partition(": ")[2] for line in bench.lines if line.startswith("  2A2F 2048 m2n pair 1/2: ")]
+    assert stages[0].startswith("may take its GPUs")
+    assert stages[2].startswith("starts 4 ranks on GPUs 0 (50%), 0 (50%), 1 (50%), 1 (50%) under MPS")
+    assert [words.split(",")[0] for words in stages[3:]] == ["all ranks have imported", "all ranks are open"]
+    assert control.daemons() == []
+
+
+def test_without_a_daemon_every_process_is_void_with_its_words_and_says_so_at_once(bench):
+    daemon_of(bench, "refuses")
+    assert bench.screen(*SHARED) == 3
+    assert {(one.status, one.void_reason) for one in bench.records()} == {("void", "needs MPS: MPS is not supported")}
+    assert sum(": void: needs MPS: MPS is not supported" in line for line in bench.lines) == 4
+
+
+def test_no_daemon_outlives_a_process_that_is_ended_for_its_time(bench):
+    control = daemon_of(bench, "good")
+    bench.behave({"arm": "m2n", "tokens": 1, "rank": 1, "do": "hang"})
+    assert bench.screen(*SHARED, "launcher.timeout_s=4") == 4
+    assert any("m2n pair 1/2: failed: timeout: still running after 4 s" in line for line in bench.lines)
+    wait_until(lambda: not control.daemons(), "the end of every daemon")

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from harness.errors import MpsError
 from harness.mps import private_daemon
+from tests.harness.test_interruption import wait_until
 
 FAKE = """#!/bin/sh
 pid="$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
@@ -115,3 +118,28 @@ def test_a_machine_without_mps_is_refused_with_the_reason(tmp_path):
         private_daemon({"PATH": str(tmp_path)}),
     ):
         pass
+
+
+HOLDER = """
+import os, time
+from harness.mps import private_daemon
+with private_daemon(os.environ) as daemon:
+    print(daemon.folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@behaving("good", "stubborn")
+def test_a_daemon_ends_also_where_the_process_that_started_it_is_killed_with_its_group(control):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER],
+        env={**os.environ, **control.environ},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    folder = Path(holder.stdout.readline().strip())
+    assert len(control.daemons()) == 1
+    os.killpg(holder.pid, signal.SIGKILL)
+    holder.communicate()
+    wait_until(lambda: not control.daemons() and not folder.exists(), "the end of the daemon and of its folder")
