@@ -21,11 +21,11 @@
 //      out, by a time-out of its own or by its abort word, sets every rank's abort word before its kernel goes on, release_arrival()
 //      is cumulative over that (in the same kernel through the grid's or the CTA's barrier, in a later one through the kernel
 //      boundary), and a source's host reads its abort word behind the arrivals that the source acquired.
-//   8. Nor does it send records any more: the order of 1 holds between exchanges that came to their end, and a source that gave up on
-//      one starts the next while its receivers may still read what it sent. Its own abort word is set by then, in a kernel before or
-//      ahead of the entry barrier's grid sync, and every dispatch warp asks it before its first record goes out. A source that learns
-//      of another rank's abort there is silent too: it passes the abort on before it releases, as in 7, since its receivers need not
-//      have heard.
+//   8. Nor does it send records or counts any more: the order of 1 holds between exchanges that came to their end, and a source that
+//      gave up on one starts the next while its receivers may still read what it sent. Its own abort word is set by then, in a kernel
+//      before or ahead of the entry barrier's grid sync, and every dispatch warp asks it before its first record or count goes out. A
+//      source that learns of another rank's abort there is silent too: it passes the abort on before it releases, as in 7, since its
+//      receivers need not have heard.
 // Two ranks of one role never write each other's memory, and a symmetric world has no such order: there every rank writes every
 // inbox in both phases. The premise of 1 is load-bearing: a main kernel with programmatic launch breaks 2 and 3.
 #pragma once

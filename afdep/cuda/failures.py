@@ -26,7 +26,8 @@ def check(native: CudaLibrary, handle: int, rank: int) -> None:
         return
     failure, missing, origin = word.value >> 32, (word.value >> 16 & 0xFFFF) - 1, (word.value & 0xFFFF) - 1
     if failure != Failure.timed_out:
-        raise reported(failure, origin, *((error.token, error.lane, error.expert) if origin == rank else _UNKNOWN))
+        known = origin == rank and error.failure == failure
+        raise reported(failure, origin, *((error.token, error.lane, error.expert) if known else _UNKNOWN))
     peer = None if missing < 0 else missing
     if origin != rank:
         raise PeerTimeoutError(origin, peer)

@@ -5,17 +5,14 @@
 
 namespace elastic {
 
-// Called by one lane. The first report of a rank keeps the record, and the first failure that a rank hears of its abort word.
+// Called by one lane. The first report of a rank keeps the record, and the first failure that a rank hears of its abort word. Every
+// report tells all ranks before it goes on: another one, of a kernel on another stream, may be on its way to do so.
 PRIM_FN_COLD void report(const Exchange& e, Failure failure, int token, int lane, std::int64_t expert) {
-  if (prim::fetch_add_gpu(own_word<int>(e, WorkspaceLayout::kErrorCount), 1) != 0) return;
-  prim::store(own_word<ErrorRecord>(e, WorkspaceLayout::kError),
-              ErrorRecord{static_cast<std::int32_t>(failure), e.rank, token, lane, expert});
-  const auto tell = [&](int rank) {
-    prim::set_once_release_sys(peer_word<std::uint64_t>(e, rank, WorkspaceLayout::kAbort), abort_code(e.rank, failure));
-  };
-  tell(e.rank);
-  for (int peer = 0; peer < e.num_ranks; ++peer)
-    if (peer != e.rank) tell(peer);
+  if (prim::fetch_add_gpu(own_word<int>(e, WorkspaceLayout::kErrorCount), 1) == 0)
+    prim::store(own_word<ErrorRecord>(e, WorkspaceLayout::kError),
+                ErrorRecord{static_cast<std::int32_t>(failure), e.rank, token, lane, expert});
+  prim::set_once_release_sys(peer_word<std::uint64_t>(e, e.rank, WorkspaceLayout::kAbort), abort_code(e.rank, failure));
+  prim::pass_on_abort(e.guard);
 }
 
 // Expert id of (token, lane) at its full width, -1 for no route. One load.

@@ -84,8 +84,10 @@ PRIM_FN void count_tokens(const Exchange& e, const RankRange& receivers) {
   });
 }
 
-// CTA 0: takes each sum once every CTA has added to it, clears the word for the next exchange, and tells its owner.
+// CTA 0: takes each sum once every CTA has added to it, clears the word for the next exchange, and tells its owner; a rank that gave up
+// tells nobody, whose counts of an exchange before may not be taken yet.
 PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int copy) {
+  const bool silent = prim::broadcast(gave_up(e), 0) != 0;
   for_notify(e.num_ranks + e.num_experts, [&](int i) {
     if (!counted(e, receivers, i)) return;
     std::int64_t* word = reduction_word(e, i);
@@ -96,6 +98,7 @@ PRIM_FN void publish_counts(const Exchange& e, const RankRange& receivers, int c
     prim::store(word, std::int64_t{0});
     const int owner = i < e.num_ranks ? i : (i - e.num_ranks) / e.experts_per_rank;
     const int index = i < e.num_ranks ? 0 : 1 + (i - e.num_ranks) % e.experts_per_rank;
+    if (silent) return;
     prim::store_relaxed_sys(peer_word<std::int64_t>(e, owner, count_word(e, copy, e.rank, index)), encode(index == 0 ? with_bucket(e, count) : count));
   });
 }

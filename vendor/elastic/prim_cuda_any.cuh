@@ -23,7 +23,7 @@ PRIM_FN std::uint32_t wait_any(const Guard& guard, int n, Word word, Predicate p
     const std::uint32_t ready = __ballot_sync(detail::kAllLanes, satisfied);
     __syncwarp();  // what the satisfied lanes acquired, the others may read too
     if (ready != 0) {
-      if (lane == 0 && since != 0) detail::found(guard);
+      if (lane == 0 && since != 0) detail::found(guard, describe(0).peer);
       return ready;
     }
     if (polls % detail::kPollsPerCheck != 0) continue;

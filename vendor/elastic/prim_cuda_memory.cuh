@@ -83,8 +83,7 @@ PRIM_FN void store_release_sys(Remote<T> word, T v) {
 template <class T>
 PRIM_FN void set_once_release_sys(Remote<T> word, T v) {
   static_assert(detail::kIsWord<T> && sizeof(T) == 8);
-  std::uint64_t before;
-  asm volatile("atom.release.sys.global.cas.b64 %0, [%1], %2, %3;" : "=l"(before) : "l"(word.address()), "l"(std::uint64_t{0}), "l"(v) : "memory");
+  asm volatile("atom.release.sys.global.cas.b64 _, [%0], %1, %2;" ::"l"(word.address()), "l"(std::uint64_t{0}), "l"(v) : "memory");
 }
 template <class T>
 PRIM_FN void add_release_sys(Remote<T> word, T v) {

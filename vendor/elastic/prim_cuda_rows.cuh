@@ -35,7 +35,7 @@ PRIM_FN bool wait_batch(const Guard& guard, const Vec16* from, int first, int ve
     for (int j = 0; j < kRowBatch; ++j)
       if (first + 32 * j < vectors) arrived &= has_arrived(polled[j]);
     if (arrived) {
-      if (since != 0) found(guard);
+      if (since != 0) found(guard, wait.peer);
       return true;
     }
     if (polls % kPollsPerCheck != 0) continue;

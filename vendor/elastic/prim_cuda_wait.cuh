@@ -74,7 +74,10 @@ PRIM_FN T load_relaxed_sys(const T* word) {
   return v;
 }
 PRIM_FN void tell(const Guard& guard, std::uint64_t code) {
-  for (int rank = 0; rank < guard.peers.num_ranks; ++rank) set_abort(guard.peers.windows[rank] + guard.peers.abort_word, code);
+  for (int rank = 0; rank < guard.peers.num_ranks; ++rank) {
+    const auto* word = reinterpret_cast<const std::uint64_t*>(guard.peers.windows[rank] + guard.peers.abort_word);
+    if (load_relaxed_sys(word) == 0) set_abort(word, code);
+  }
 }
 // What the own abort word says, to every rank that has not heard.
 PRIM_FN_COLD void pass_on(const Guard& guard) { tell(guard, load_relaxed_sys(guard.abort_word)); }
@@ -125,8 +128,12 @@ PRIM_FN_COLD std::uint64_t look_around(const Guard& guard, Wait wait, std::uint6
   if (now - since > guard.timeout_ns / 2) publish_missing(guard, wait.peer + 1);
   return since;
 }
-// A wait that had to look around has its peer now.
-PRIM_FN_COLD void found(const Guard& guard) { publish_missing(guard, 0); }
+// A wait that had to look around has its peer now. Another wait of the rank may miss another one still.
+PRIM_FN_COLD void found(const Guard& guard, int peer) {
+  if (guard.peers.num_ranks == 0) return;
+  asm volatile("atom.relaxed.sys.global.cas.b32 _, [%0], %1, %2;" ::"l"(missing_word(guard, own_rank(guard))), "r"(peer + 1), "r"(0)
+               : "memory");
+}
 
 }  // namespace detail
 
@@ -148,7 +155,7 @@ PRIM_FN bool wait_word(const Guard& guard, const T* word, Predicate predicate, c
     _Pragma("unroll 1") for (unsigned polls = 0; polls < kPollsPerCheck; ++polls) {
       seen = kAcquire ? load_acquire_sys(word) : load_relaxed_sys(word);
       if (!predicate(seen)) continue;
-      if (since != 0) found(guard);
+      if (since != 0) found(guard, wait.peer);
       return true;
     }
     since = look_around(guard, wait, since, static_cast<std::uint64_t>(seen));
