@@ -10,6 +10,10 @@ from harness.faults.trials import Trial
 PASSED, VOID, FAILED = "passed", "void", "failed"
 """A guard that nobody missed; nothing that counts; an end that had to be exact and is not."""
 
+NOT_PLAYED = "not played: the command ended before it"
+TIME_OVER = "the time of all starts was over"
+"""Why a trial is void that no start has come to."""
+
 _SAYS = {
     MISMATCH: "caught: mismatch",
     NAMED: "caught: named error",

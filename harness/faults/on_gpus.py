@@ -16,7 +16,7 @@ from harness import colocation, mps
 from harness.colocation import Placement
 from harness.device import launch
 from harness.errors import MpsError
-from harness.faults.judging import VOID, Outcome, judge
+from harness.faults.judging import TIME_OVER, VOID, Outcome, judge
 from harness.faults.part import PART, READY, Report
 from harness.faults.trials import Trial
 from harness.validation.on_gpus import Gpus
@@ -72,6 +72,7 @@ def play_all(
     say: Callable[[str], None],
     start: Starter = launch.run,
     clock: Callable[[], float] = time.monotonic,
+    listen: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Iterator[Outcome]:
     """What comes of each trial, in order.
 
@@ -82,36 +83,52 @@ def play_all(
         say: told of each start.
         start: starts ranks and follows them to their end.
         clock: seconds since any moment.
+        listen: told of each outcome that all ranks have spoken of, before the start that it is of has ended.
     """
     waiting, ends = list(job.trials), clock() + job.limit_s
     while waiting:
         left = ends - clock()
         if isinstance(gpus, str) or left < _LEAST_S:
-            yield Outcome(waiting.pop(0), VOID, gpus if isinstance(gpus, str) else "the time of all starts was over")
+            yield Outcome(waiting.pop(0), VOID, gpus if isinstance(gpus, str) else TIME_OVER)
             continue
         together = list(takewhile(lambda one: one.layout == waiting[0].layout, waiting))
-        outcomes = _play(replace(job, trials=tuple(together), limit_s=left), libraries, gpus, say, start)
+        outcomes = _play(replace(job, trials=tuple(together), limit_s=left), libraries, gpus, say, start, listen)
         yield from outcomes
         del waiting[: len(outcomes)]
 
 
-def _play(job: Job, libraries: Path, gpus: Gpus, say: Callable[[str], None], start: Starter) -> list[Outcome]:
+def _play(
+    job: Job,
+    libraries: Path,
+    gpus: Gpus,
+    say: Callable[[str], None],
+    start: Starter,
+    listen: Callable[[Outcome], None],
+) -> list[Outcome]:
     """What comes of these trials, up to the last that some rank spoke of; of the first, where no rank did."""
     placement = colocation.place(Layout.parse(job.trials[0].layout), gpus.count)
     heard, started = _Heard(), time.monotonic()
+    say(f"{job.trials[0].layout}: starts {len(placement.seats)} ranks on GPUs {placement.in_words()}")
+
+    def outcome_of(index: int, endings: Mapping[int, str]) -> Outcome:
+        trial = job.trials[index]
+        outcome = judge(trial, dict(job.digests)[trial.library], heard.reports.get(index, {}), endings)
+        return replace(outcome, machine=gpus.name, ranks_per_gpu=placement.ranks_per_gpu)
+
+    def hear(rank: int, event: Mapping[str, Any]) -> None:
+        heard.hear(rank, event)
+        if event["event"] == PART and len(heard.reports[event["trial"]]) == len(placement.seats):
+            listen(outcome_of(event["trial"], {}))
+
     try:
         with tempfile.TemporaryDirectory(prefix="faults-") as name, mps.shares(placement, os.environ) as shares:
-            endings = start(_start(Path(name), job, libraries, placement, shares), heard.hear)
+            endings = start(_start(Path(name), job, libraries, placement, shares), hear)
     except MpsError as error:
         return [Outcome(trial, VOID, f"needs MPS: {error.reason}") for trial in job.trials]
     spoken = max(heard.reports, default=0) + 1
     seconds = time.monotonic() - started
     say(f"{job.trials[0].layout}: {spoken} trials in {seconds:.1f} s, ranks up after {heard.up_s:.1f} s")
-    outcomes = []
-    for index, trial in enumerate(job.trials[:spoken]):
-        outcome = judge(trial, dict(job.digests)[trial.library], heard.reports.get(index, {}), endings)
-        outcomes.append(replace(outcome, machine=gpus.name, ranks_per_gpu=placement.ranks_per_gpu))
-    return outcomes
+    return [outcome_of(index, endings) for index in range(min(spoken, len(job.trials)))]
 
 
 def _start(

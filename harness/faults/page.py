@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from harness.faults.judging import PASSED, VOID
+from harness.faults.judging import NOT_PLAYED, PASSED, TIME_OVER, VOID
 from harness.faults.trials import EXACT
 from harness.records.faults import FaultRecord
 from harness.tables import ABSENT, markdown
@@ -26,6 +26,7 @@ def text(name: str, records: Sequence[FaultRecord]) -> str:
     """The page in Markdown, provenance last."""
     parts = [
         f"# Faults {name}",
+        *_cut_short(records),
         _LEAD,
         "## Guards taken away",
         _guards(records),
@@ -38,9 +39,19 @@ def text(name: str, records: Sequence[FaultRecord]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def not_played(records: Sequence[FaultRecord]) -> int:
+    """Trials that no start has come to, as their command was cut short or its time was over."""
+    return sum(one.reason in (NOT_PLAYED, TIME_OVER) for one in records)
+
+
+def _cut_short(records: Sequence[FaultRecord]) -> list[str]:
+    missing, trials = not_played(records), sum(one.backend == "cuda" for one in records)
+    return [f"Cut short: {missing} of {trials} trials on GPUs were not played."] if missing else []
+
+
 def summary(records: Sequence[FaultRecord]) -> str:
     """What a command prints at its end."""
-    lines = []
+    lines = _cut_short(records)
     for backend, word in (("sim", "simulated"), ("cuda", "measured")):
         for expects in ("exact", "caught"):
             own = [one for one in records if (one.backend, one.expects) == (backend, expects)]

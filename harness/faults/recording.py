@@ -1,13 +1,14 @@
 """From what came of hunts and trials to their records, the page of these, and the exit status."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from harness.digests import harness_digest
 from harness.faults import page
 from harness.faults.hunting import Hunted
-from harness.faults.judging import FAILED, VOID, Outcome
+from harness.faults.judging import FAILED, NOT_PLAYED, VOID, Outcome
+from harness.faults.trials import Trial
 from harness.records.faults import FaultRecord, read_faults
 from harness.surroundings import FOUND, NOTHING, OK
 from harness.workspace import REPOSITORY, write_page
@@ -20,6 +21,11 @@ def of_gpus(outcomes: Sequence[Outcome], command: str, ended: datetime) -> list[
     """The records of trials on GPUs."""
     created, digest = ended.isoformat(timespec="seconds"), harness_digest(REPOSITORY)
     return [_of_trial(one, command, created, digest) for one in outcomes]
+
+
+def with_missing(trials: Sequence[Trial], outcomes: Mapping[Trial, Outcome]) -> list[Outcome]:
+    """What came of each trial in order; one that was not played is void."""
+    return [outcomes.get(one) or Outcome(one, VOID, NOT_PLAYED) for one in trials]
 
 
 def _of_trial(one: Outcome, command: str, created: str, digest: str) -> FaultRecord:
@@ -88,6 +94,8 @@ def report(records: Path, target: Path) -> Path:
 
 
 def status_of(records: Sequence[FaultRecord]) -> int:
-    """The exit status: 1 where kernels that had to be exact are not, 3 where all is void."""
+    """The exit status: 1 where kernels that had to be exact are not, 3 where all is void or some was not played."""
     outcomes = {one.outcome for one in records}
-    return FOUND if FAILED in outcomes else NOTHING if outcomes <= {VOID} else OK
+    if FAILED in outcomes:
+        return FOUND
+    return NOTHING if outcomes <= {VOID} or page.not_played(records) else OK

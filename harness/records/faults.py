@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.records.files import own_name
+from harness.records.files import own_name, replace_by
 from harness.records.trials import TrialRecord
 from harness.records.typed import read_table, write_table
 
@@ -62,6 +62,11 @@ def write_faults(directory: Path, records: Sequence[FaultRecord], name: str | No
         FileExistsError: there is a file of that name.
     """
     return write_table(directory, name or own_name("faults"), FAULTS_VERSION, records)
+
+
+def rewrite_faults(path: Path, records: Sequence[FaultRecord]) -> Path:
+    """Write what a command knows by now in the place of what it knew before."""
+    return replace_by(write_faults(path.parent, records, f"{path.stem}-later"), path)
 
 
 def read_faults(path: Path) -> tuple[FaultRecord, ...]:

@@ -1,4 +1,7 @@
-"""Files that are written once: synced under a name with a leading dot, then linked to the final one."""
+"""Files that are written once: synced under a name with a leading dot, then linked to the final one.
+
+Only a run that is under way replaces its own, by a longer one.
+"""
 
 import os
 import secrets
@@ -31,6 +34,13 @@ def write_once(directory: Path, name: str, table: pa.Table) -> Path:
         temporary.unlink()
     _sync_directory(directory)
     return final
+
+
+def replace_by(later: Path, path: Path) -> Path:
+    """Put a file that was written once in the place of an earlier one, or of none, at one stroke."""
+    later.replace(path)
+    _sync_directory(path.parent)
+    return path
 
 
 def _write_synced(path: Path, table: pa.Table) -> None:

@@ -131,7 +131,7 @@ def around(tmp_path, monkeypatch):
 def test_hunts_and_what_a_node_left_are_kept_together(around):
     surroundings, said = around
     left = write_faults(surroundings.repository / "left", recording.of_gpus(OUTCOMES[2:], "./faults", NOON))
-    assert verb.run([f"source={left}", "keep=example"], surroundings) == 0
+    assert verb.run([f"source={left}", "keep=example"], surroundings) == 3  # one had no time left
     kept = read_faults(surroundings.repository / "records/faults/example.parquet")
     assert [one.backend for one in kept] == ["sim"] * 4 + ["cuda"] * 3
     assert (surroundings.repository / "reports/faults/example.md").read_text().startswith("# Faults example\n")

@@ -159,7 +159,7 @@ def test_a_run_that_is_ended_keeps_what_it_has(choice, tmp_path, monkeypatch):
         raise offline.CutShortError
 
     monkeypatch.setattr(offline, "run_all", run_all)
-    assert offline.main(trials, tmp_path / "out", 1) == 0
+    assert offline.main(trials, tmp_path / "out", 1) == 3
     (path,) = (tmp_path / "out").glob("*.parquet")
     assert [one.status for one in read_validation(path)] == ["ok", "void"]
     assert len((tmp_path / "out" / journal.NAME).read_text("utf-8").splitlines()) == 2
