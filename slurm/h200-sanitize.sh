@@ -6,7 +6,8 @@
 #   bash slurm/h200-sanitize.sh keep FILE # back here, with the record that it left there: out/sanitizer/sanitizer.parquet, or below $OUT
 #
 # The last one replaces records/sanitizer/h200.parquet and makes reports/sanitizer.md. Runs share the GPUs by time slices, six at a time
-# unless told otherwise; each is ended after 90 s.
+# unless told otherwise; each is ended after 90 s. The record is written anew as each ends: a command that is cut short leaves it,
+# with the runs that were not played.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.records.files import replace_by
 from harness.records.typed import read_table, write_table
 
 SANITIZING_VERSION = 1
@@ -28,8 +29,8 @@ class SanitizerRecord:
         errors: that the tool counts in its summary; null where it came to none.
         in_kernel: whether what it reports names the kernel that is expected.
         exit_code: of the tool; null where the run was ended for its limit.
-        seconds: from start to end.
-        said: the first lines that the tool said of errors, or an empty text.
+        seconds: from start to end; 0 where it was not played.
+        said: the first lines that the tool said of errors, or an empty text; or that it was not played.
     """
 
     created: str
@@ -51,8 +52,9 @@ class SanitizerRecord:
 
 
 def write_sanitizing(directory: Path, name: str, records: Sequence[SanitizerRecord]) -> Path:
-    """Write the records of one command as the new file NAME.parquet."""
-    return write_table(directory, name, SANITIZING_VERSION, records)
+    """Write the records of one command as NAME.parquet, in the place of what it wrote of them before."""
+    later = write_table(directory, f"{name}-later", SANITIZING_VERSION, records)
+    return replace_by(later, directory / f"{name}.parquet")
 
 
 def read_sanitizing(path: Path) -> tuple[SanitizerRecord, ...]:

@@ -1,13 +1,16 @@
 """Every run on a node: `python -P -m harness.sanitizer.offline SLOTS FOLDER [AT_A_TIME]`, as `./sanitize` does.
 
-The record goes to FOLDER/sanitizer.parquet, the logs of each run beside it.
+The record goes to FOLDER/sanitizer.parquet, the logs of each run beside it. It is written anew as each run ends, so
+that a command that is cut short leaves it: runs that were not played say so there, and have not passed.
 """
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,7 +42,7 @@ def main(slots: Path, folder: Path, at_a_time: int, limit_s: float = _LIMIT_S, m
     began = time.monotonic()
 
     def play(number: int, run: Run) -> Sequence[Ended]:
-        own = folder / f"{number}-{run.tool}-{run.arm}-{run.tree}"
+        own = folder.resolve() / f"{number}-{run.tool}-{run.arm}-{run.tree}"  # the tool starts in it
         own.mkdir(parents=True)
         ended = runs.play(run, tool, slots, own, limit_s, module)
         told = "; ".join(f"rank {rank} exit {one.exit_code}, errors {one.errors}" for rank, one in enumerate(ended))
@@ -47,13 +50,46 @@ def main(slots: Path, folder: Path, at_a_time: int, limit_s: float = _LIMIT_S, m
         return ended
 
     planned = runs.planned()
+    book = _Book(folder, planned, harness_digest(REPOSITORY), runs.version(tool))
     with ThreadPoolExecutor(at_a_time) as pool:
-        ended = list(pool.map(play, range(len(planned)), planned))
-    heading = (datetime.now(UTC).isoformat(timespec="seconds"), harness_digest(REPOSITORY), runs.version(tool))
-    records = [one for run, ranks in zip(planned, ended, strict=True) for one in _records(run, ranks, *heading)]
-    write_sanitizing(folder, NAME, records)
+        list(pool.map(lambda number, run: book.add(number, play(number, run)), range(len(planned)), planned))
+    records = book.records()
     print(page.summary(records), flush=True)
     return int(bool(page.faults(records)))
+
+
+@dataclass
+class _Book:
+    """The record file while runs end, in threads of their own.
+
+    Args:
+        folder: takes the file.
+        planned: every run, in order.
+        harness: the digest of it.
+        version: of the tool.
+    """
+
+    folder: Path
+    planned: Sequence[Run]
+    harness: str
+    version: str
+    _ended: dict[int, Sequence[Ended]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, number: int, ended: Sequence[Ended]) -> None:
+        """Take what came of a run, and write all that is known."""
+        with self._lock:
+            self._ended[number] = ended
+            write_sanitizing(self.folder, NAME, self.records())
+
+    def records(self) -> list[SanitizerRecord]:
+        """Those of every run, played or not."""
+        heading = (datetime.now(UTC).isoformat(timespec="seconds"), self.harness, self.version)
+        ended = (self._ended.get(number, _NOT_PLAYED) for number in range(len(self.planned)))
+        return [one for run, ranks in zip(self.planned, ended, strict=True) for one in _records(run, ranks, *heading)]
+
+
+_NOT_PLAYED = (Ended(None, (), "", 0.0),) * 2
 
 
 def _records(run: Run, ended: Sequence[Ended], created: str, harness: str, version: str) -> list[SanitizerRecord]:
@@ -72,10 +108,10 @@ def _records(run: Run, ended: Sequence[Ended], created: str, harness: str, versi
             expects=kernel or page.SILENCE,
             exchanges=sum(int(str(event["exchanges"])) for event in one.said if "exchanges" in event),
             errors=one.errors,
-            in_kernel=kernel is not None and kernel in one.log,
+            in_kernel=kernel is not None and one.reports_in(kernel),
             exit_code=one.exit_code,
             seconds=one.seconds,
-            said=one.first_lines,
+            said=page.NOT_PLAYED if ended is _NOT_PLAYED else one.first_lines,
         )
         for rank, one in enumerate(ended)
     ]

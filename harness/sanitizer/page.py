@@ -10,6 +10,7 @@ from harness.tables import ABSENT, markdown
 from harness.workspace import write_page
 
 SILENCE = "silence"
+NOT_PLAYED = "not played: the command ended before it"
 
 _LEAD = (
     "1A1F on two GPUs, each rank under a tool of its own, a few exchanges called by the host and compared bit for bit. "
@@ -42,15 +43,24 @@ def text(records: Sequence[SanitizerRecord]) -> str:
     header = ["tool", "arm", "tree", "rank", "exchanges exact", "errors reported", "exit code", "outcome"]
     plants = dict.fromkeys(f"- `{one.tree}`, for {one.tool}: {one.plant}" for one in records if one.plant)
     said = dict.fromkeys(
-        f"{one.tool} {one.arm} {one.tree} rank {one.rank}:\n\n{_quoted(one.said)}" for one in records if one.said
+        f"{one.tool} {one.arm} {one.tree} rank {one.rank}:\n\n{_quoted(one.said)}"
+        for one in records
+        if one.said and one.said != NOT_PLAYED
     )
-    parts = ["# Under compute-sanitizer", _LEAD, markdown(header, rows, frozenset((3, 4, 5, 6)))]
+    parts = ["# Under compute-sanitizer", *_cut_short(records), _LEAD, markdown(header, rows, frozenset((3, 4, 5, 6)))]
     parts += ["## Planted faults", "\n".join(plants), "## What the tools said first", *said, "## Provenance"]
     return "\n\n".join([*parts, _provenance(records)]) + "\n"
 
 
+def _cut_short(records: Sequence[SanitizerRecord]) -> list[str]:
+    missing = sum(one.said == NOT_PLAYED for one in records)
+    return [f"Cut short: {missing} of {len(records)} ranks were not played."] if missing else []
+
+
 def outcome(one: SanitizerRecord, records: Sequence[SanitizerRecord]) -> str:
     """What came of a rank's run, in words."""
+    if one.said == NOT_PLAYED:
+        return "not played"
     if one.exit_code is None:
         return "ended for its limit"
     if one.errors is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness import events, process
 from harness.errors import UsageError
+from harness.sanitizer import keeper
 from harness.sanitizer.plants import PLANTS, SOUND, Plant
 
 ARMS = ("m2n", "afdep")
@@ -23,7 +24,10 @@ ERRORS_EXIT = 99
 
 RANK = "harness.sanitizer.rank"
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")
-_MOST_SAID = 6
+_ERROR_AT = re.compile(
+    r"^=========(?!.*Frame:).*\bat (?:0x[0-9a-f]+ in )?(?!0x)(\S.*?)(?:\+0x[0-9a-f]+|$| in )", re.MULTILINE
+)
+"""Where a report places an error: memcheck in a line of its own, racecheck behind each of both accesses."""
 _PLACES = (Path("/usr/local/cuda/bin/compute-sanitizer"), Path("/usr/local/cuda/compute-sanitizer/compute-sanitizer"))
 
 
@@ -68,6 +72,11 @@ class Ended:
         found = _SUMMARY.search(self.log)
         return None if found is None else int(found.group(1) or found.group(2))
 
+    def reports_in(self, kernel: str) -> bool:
+        """Whether the tool places an error in this kernel: what else its log names, such as frames, says nothing."""
+        named = re.compile(rf"(?:^|[\s:]){re.escape(kernel)}(?:$|[(<])")
+        return any(named.search(place) for place in _ERROR_AT.findall(self.log))
+
     @property
     def first_lines(self) -> str:
         """What the tool said first of errors, without its margin."""
@@ -110,13 +119,15 @@ def play(run: Run, tool: Path, slots: Path, folder: Path, limit_s: float, module
         listener.bind(("127.0.0.1", 0))
         port = int(listener.getsockname()[1])
     ranks: list[subprocess.Popen[bytes]] = []
-    try:
-        for rank in range(2):
-            ranks.append(_start(run, rank, port, tool, slots / run.tree, folder, module))
-        return [_ended(one, rank, folder, began, began + limit_s) for rank, one in enumerate(ranks)]
-    finally:
-        for one in ranks:
-            _kill(one)
+    with keeper.kept() as keeping:
+        try:
+            for rank in range(2):
+                ranks.append(_start(run, rank, port, tool, slots / run.tree, folder, module))
+                keeper.tell(keeping, ranks[-1].pid)
+            return [_ended(one, rank, folder, began, began + limit_s) for rank, one in enumerate(ranks)]
+        finally:
+            for one in ranks:
+                _kill(one)
 
 
 def _start(

@@ -1,6 +1,9 @@
 """Runs under compute-sanitizer: what the tool's words are read as, and what must be there for its silence to count."""
 
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from harness.errors import HarnessError
 from harness.records.sanitizings import SanitizerRecord, read_sanitizing
 from harness.sanitizer import offline, page, runs
 from harness.sanitizer.plants import PLANTS, SOUND
+from harness.sanitizer.runs import Ended
+from tests.harness.test_interruption import processes_in, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = """#!/bin/bash
@@ -23,7 +28,8 @@ echo "========= COMPUTE-SANITIZER" > "$log"
 if [[ $PYTHONPATH == */sound ]]; then
     echo "========= $kind: 0 $word displayed" >> "$log"; exit $code
 fi
-echo "========= Invalid write at elastic::copy_epilogue(Exchange)" >> "$log"
+echo "========= Invalid __global__ write of size 4 bytes" >> "$log"
+echo "=========     at elastic::copy_epilogue(elastic::Exchange)+0x1f90" >> "$log"
 echo "========= $kind: 3 $word displayed" >> "$log"; exit 99
 """
 RANK = """
@@ -76,6 +82,49 @@ def test_a_rank_that_hangs_is_ended_for_the_limit(node):
     status, records = play(node("time.sleep(60)"), limit_s=1.0)
     assert status == 1
     assert {page.outcome(one, records) for one in records} == {"ended for its limit"}
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from harness.sanitizer import offline
+sys.exit(offline.main(Path("slots"), Path("out"), 1, 60.0, "ranks"))
+"""
+
+
+def test_a_command_that_is_killed_leaves_what_it_played_and_no_process(node):
+    folder = node("if '/bounds' in os.environ['PYTHONPATH']: print('up', flush=True); time.sleep(60)")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = subprocess.Popen([sys.executable, "-c", COMMAND], cwd=folder, env=environ, stdout=subprocess.DEVNULL)
+    out = folder / "out" / "4-memcheck-afdep-bounds" / "1.out"
+    wait_until(lambda: out.exists() and out.read_text(), "the run that does not end")
+    command.send_signal(signal.SIGKILL)
+    command.wait()
+    wait_until(lambda: not processes_in(folder), "the end of every tool and rank")
+    records = read_sanitizing(folder / "out" / "sanitizer.parquet")
+    assert [page.outcome(one, records) for one in records] == ["silent"] * 8 + ["not played"] * 4
+    assert page.faults(records)[0] == "memcheck afdep bounds rank 0: not played"
+    assert "Cut short: 4 of 12 ranks were not played." in page.text(records)
+
+
+REPORTS = {
+    "memcheck": ("=========     at elastic::copy_epilogue(elastic::Exchange)+0x1f90", True),
+    "memcheck with a source line": ("=========     at void copy_epilogue<4>(Exchange)+0x10 in copy.cuh:12", True),
+    "racecheck": ("========= Error: Race reported between Write access at elastic::copy_epilogue(Exchange)+0x50", True),
+    "the other access": ("=========     and Write access at elastic::copy_epilogue(Exchange)+0x50 [4 hazards]", True),
+    "another kernel": ("=========     at elastic::dispatch(Exchange)+0x1f90", False),
+    "a kernel that begins alike": ("=========     at elastic::copy_epilogue_next(Exchange)+0x1f90", False),
+    "a kernel's argument": ("=========     at elastic::dispatch(copy_epilogue)+0x1f90", False),
+    "a frame": ("=========         Host Frame: at elastic::copy_epilogue(Exchange) in lib.so", False),
+    "what a rank printed": ("it failed at elastic::copy_epilogue(Exchange)+0x1f90", False),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_report_is_in_a_kernel_where_the_tool_places_its_error_there(report):
+    line, is_there = REPORTS[report]
+    log = f"========= COMPUTE-SANITIZER\n{line}\n========= ERROR SUMMARY: 1 error"
+    assert Ended(99, (), log, 1.0).reports_in("copy_epilogue") == is_there
 
 
 @pytest.fixture(scope="module")
