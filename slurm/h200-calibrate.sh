@@ -6,7 +6,7 @@
 #   bash slurm/h200-calibrate.sh keep h200 FOLDER   # back here, with the folder that it left in out/calibrations there
 #
 # The last one keeps records/calibrations/NAME, writes reports/calibrations/NAME.md and the machine out/NAME-measured.yaml;
-# conf/machine stays as it is. Every bundle of screens has the command ./calibrate too. Four processes, one a group of probes, are
+# conf/machine stays as it is. Every bundle of screens has the command ./calibrate too. Five processes, one a group of probes, are
 # ended after 20 s each where they hang.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import CalibrationError
 from harness.records.calibrations import CalibrationReading, CalibrationRun, Measurement
 
-GROUPS = ("core", "memory", "launch", "link")
+GROUPS = ("core", "memory", "launch", "first_use", "link")
 GROUP_TIMEOUT_S = 20
 """Of a group's process, with the start of CUDA; a group takes a few seconds."""
 NO_GPU = 3

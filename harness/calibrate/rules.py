@@ -86,6 +86,10 @@ RULES: tuple[Rule, ...] = (
         "predecessor's last instruction to griddepcontrol.wait over, drain taken off",
         lambda m, base: m[0] - base["kernel_drain_ns"],
     ),
+    Rule(
+        "code_ns", "first_use", (Place("code", "four_in_turn", 24, 16384),),
+        "first pass over 16 KB of code less the second, in four kernels that take turns",
+    ),
     Rule("cta_start_ns", "launch", (_TURN,), "a CTA's end to the next one's first instruction on its SM"),
     Rule(
         "nvlink_latency_ns", "link", (_FLAG, _POLL, _STORE), "relaxed flag one way, poll and store taken off",

@@ -147,12 +147,8 @@ PRIM_FN void peers(const Probe& p, T* word) {
 PRIM_FN void waits(const Probe& p) {
   const prim::Guard guard{p.abort_word};
   std::int64_t* flag = words(p) + 40;
-  if (prim::warp() == 1) prim::elect([&] { prim::store_release_sys(prim::Remote<std::int64_t>(flag), std::int64_t{9}); });
-  if (prim::warp() == 1)
-    prim::elect([&] {
-      prim::set_once_release_sys(prim::Remote<std::int64_t>(flag + 2), std::int64_t{5});
-      prim::set_once_release_sys(prim::Remote<std::int64_t>(flag + 2), std::int64_t{6});
-    });
+  const auto set_once = [&](std::int64_t v) { prim::set_once_release_sys(prim::Remote<std::int64_t>(flag + 2), v); };
+  if (prim::warp() == 1) prim::elect([&] { prim::store_release_sys(prim::Remote<std::int64_t>(flag), std::int64_t{9}), set_once(5), set_once(6); });
   const bool seen = prim::wait_until(guard, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});
   const prim::Guard bounded = prim::make_guard(p.abort_word, nullptr, 1'000'000'000, 1, prim::Peers{});
   const bool valued = prim::wait_value(bounded, flag, [](std::int64_t v) { return v == 9; }, {"the other warp", -1, 9});

@@ -64,13 +64,18 @@ LAUNCH: Mapping[Place, float] = {
     Place("programmatic", "end_to_release", 24): 430,
     Place("grid_sync", "cooperative", 24): 1300,
 }
+FIRST_USE: Mapping[Place, float] = {
+    **{Place("code", "four_in_turn", 24, strides * 512): 20.0 * strides for strides in (8, 16, 32, 64)},
+    Place("arguments", "one_by_one", 24, 1280): 33,
+    Place("page", "first_load", 24): 195,
+}
 LINK: Mapping[Place, float] = {
     Place("flag", "relaxed"): 720,
     Place("flag", "ordered"): 1280,
     **{Place("push", "bulk", ctas, 4096): 365.0 for ctas in CTAS},
     **{Place("push", "bulk", ctas, 512): 340.0 for ctas in CTAS},
 }
-GROUPS = {"core": CORE, "memory": MEMORY, "launch": LAUNCH, "link": LINK}
+GROUPS = {"core": CORE, "memory": MEMORY, "launch": LAUNCH, "first_use": FIRST_USE, "link": LINK}
 
 
 def lines(group: str, changed: Mapping[Place, float] | None = None, without: str = "") -> list[str]:

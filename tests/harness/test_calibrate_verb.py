@@ -38,7 +38,7 @@ def test_a_calibration_is_recorded_reported_and_told(kept):
     found = read_calibration(around.repository / "records" / "calibrations" / "example")
     assert found.measurement == measured()
     assert (around.repository / "reports/calibrations/example.md").read_text().startswith("# Calibration example\n")
-    assert "34 constants measured, 0 void, 3 kept" in said[0]
+    assert "35 constants measured, 0 void, 3 kept" in said[0]
     assert (
         said[-1] == "written: records/calibrations/example, reports/calibrations/example.md, conf/machine/measured.yaml"
     )
@@ -48,7 +48,7 @@ def test_the_written_machine_has_the_measured_values_with_their_source(kept):
     folder = kept[0].repository / "conf" / "machine"
     base, written = (Machine.load(name, folder).table for name in ("h200-nvlink", "measured"))
     changed = {new.name: new for old, new in zip(base, written, strict=True) if new != old}
-    assert len(changed) == 34
+    assert len(changed) == 35
     words = "measured by `harness calibrate` on 2 x NVIDIA H200, record example, flag ordered; flag relaxed: \u00b1"
     assert changed["fence_ns"].source.startswith(words)
     assert changed["fence_ns"].value == 560

@@ -150,7 +150,7 @@ def test_a_machine_without_a_gpu_is_refused_with_the_reason():
 def test_a_machine_whose_every_group_fails_is_refused():
     broken = Output([], 1, "broken")
     with pytest.raises(CalibrationError, match="ended with status 1: broken"):
-        measured(core=broken, memory=broken, launch=broken, link=broken)
+        measured(core=broken, memory=broken, launch=broken, first_use=broken, link=broken)
 
 
 def test_a_program_is_run_a_group_at_a_time(tmp_path):

@@ -120,7 +120,7 @@ def test_a_calibrated_machine_simulates(calibrated):
 def test_what_a_micro_benchmark_gave_is_not_fitted_but_for_what_it_gives_in_part(calibrated):
     lay(calibrated / "records" / "h200", device_plan(), power_device())
     settings = read("records/h200", "fit.machine=measured", ROWS, repository=calibrated)
-    assert {one.name for one in settings.free} == {"l2_bytes", "latency_spread"}
+    assert {one.name for one in settings.free} == {"code_ns", "l2_bytes", "latency_spread"}
 
 
 def test_a_machine_of_which_all_that_is_listed_was_measured_is_refused(calibrated):

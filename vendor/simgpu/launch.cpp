@@ -151,7 +151,8 @@ void Engine::start_cta(Kernel* kernel, int index, int sm) {
   cta->alive = launch.threads / 32 * SIMGPU_LANE_FIBERS;
   cta->triggered = false;
   cta->end = 0;
-  cta->start = now_ + from_ns(machine_.cta_start_ns) + adversary_.delay(10'000);
+  const double code_ns = launch.programmatic || launch.busy_ns > 0 ? 0 : machine_.code_ns;
+  cta->start = now_ + from_ns(machine_.cta_start_ns + code_ns) + adversary_.delay(10'000);
   for (auto& barrier : cta->barriers) barrier = Barrier{};
 #ifdef SIMGPU_THREAD_FIBERS
   cta->warp_barriers.assign(static_cast<std::size_t>(launch.threads / 32), Barrier{});
@@ -230,8 +231,8 @@ void Engine::release_dependents(Kernel* kernel) {
   following->previous_completed_at = now_;
   if (!following->scheduled) schedule(following, std::max(now_ + from_ns(machine_.graph_gap_ns), following->enqueued));
   for (Fiber* fiber = kernel->dependents_waiting; fiber != nullptr; fiber = fiber->next)
-    fiber->clock = std::max(fiber->clock, now_ + from_ns(machine_.pdl_release_ns));
-  if (kernel->dependents_waiting != nullptr) wake(kernel->dependents_waiting, now_ + from_ns(machine_.pdl_release_ns));
+    fiber->clock = std::max(fiber->clock, now_ + from_ns(machine_.pdl_release_ns + machine_.code_ns));
+  if (kernel->dependents_waiting != nullptr) wake(kernel->dependents_waiting, now_ + from_ns(machine_.pdl_release_ns + machine_.code_ns));
   for (Cta* cta : kernel->dependents_deferred) start_fibers(cta);
   if (following->drained) complete(following);
 }
@@ -260,7 +261,7 @@ void Engine::grid_dependency_wait() {
     }
   }
   follow_stream(*kernel);
-  fiber->clock = std::max(fiber->clock, kernel->previous_completed_at + from_ns(machine_.pdl_release_ns));
+  fiber->clock = std::max(fiber->clock, kernel->previous_completed_at + from_ns(machine_.pdl_release_ns + machine_.code_ns));
 }
 
 void Engine::trigger_dependents() {

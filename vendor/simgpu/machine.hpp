@@ -10,6 +10,8 @@
 // Launch: host_launch = enqueue on an idle stream to first CTA; graph_gap = kernel complete to the next kernel's CTAs;
 //   cooperative_launch = added for a cooperative launch; pdl_launch = all CTAs triggered to the dependent's CTAs placed;
 //   pdl_release = predecessor complete to griddepcontrol.wait returns; cta_start = placed to first instruction;
+//   code = what a kernel's instructions take, fetched where kernels take turns, and issued: all of it at its first one, or at its
+//   release where it was launched early;
 //   kernel_drain = last CTA gone to grid complete.
 // Link: one-way latency and payload bandwidth of one direction of one rank's port; message = port time a message costs on top.
 // Memory: latencies of a load that hits L2 or not; latency_spread = mean of what a warp's task adds to both, as a share: a
@@ -19,7 +21,7 @@
 // Synchronisation: what the name says; acquire = a system-scope acquire load, which every poll of a wait is at least once; poll = a word changes to its poller goes on; warp = added per participating warp.
 #define SIMGPU_MACHINE_CONSTANTS(X)                                                                                       \
   X(host_launch_ns) X(graph_gap_ns) X(cooperative_launch_ns) X(pdl_launch_ns) X(pdl_release_ns) X(cta_start_ns)          \
-  X(kernel_drain_ns)                                                                                                     \
+  X(code_ns) X(kernel_drain_ns)                                                                                          \
   X(nvlink_latency_ns) X(nvlink_gb_per_s) X(nvlink_message_ns)                                                           \
   X(l2_latency_ns) X(latency_spread) X(l2_gb_per_s) X(l2_bytes) X(hbm_latency_ns) X(hbm_gb_per_s)                                          \
   X(sm_load_gb_per_s) X(sm_load_l1_gb_per_s) X(bulk_gb_per_s) X(bulk_issue_ns) X(bulk_latency_ns) X(accumulate_ns)                              \

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core.cuh"
+#include "first_use.cuh"
 #include "launch.cuh"
 #include "link.cuh"
 #include "memory.cuh"
@@ -40,6 +41,8 @@ bool run(const char* group, int gpus) {
     probes::attempt("memory", probes::probe_memory);
   else if (is("launch"))
     probes::attempt("launch", probes::probe_launch);
+  else if (is("first_use"))
+    probes::attempt("first_use", probes::probe_first_use);
   else if (is("link"))
     probes::attempt("link", [gpus] { probes::probe_link(gpus); });
   else

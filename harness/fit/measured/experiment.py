@@ -193,7 +193,7 @@ def constant_records(settings: MeasuredSettings, found: Values) -> list[Measured
         free = bounds.get(one.name)
         kind = MEASURED if one.source.startswith(MEASURED_HERE) else FILE
         kind = FITTED if free else LEFT_OUT if one.name in settings.left_out else kind
-        reasons = {**settings.left_out, **settings.partly_measured}
+        reasons = {**settings.left_out, **(settings.partly_measured if free else {})}
         records.append(
             MeasuredConstant(
                 name=one.name,

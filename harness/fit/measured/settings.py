@@ -146,7 +146,7 @@ def _is(series: Series, wanted: Mapping[str, Any]) -> bool:
 
 
 def _free(value: object, machine: Machine, partly: Mapping[str, str], left_out: Mapping[str, str]) -> tuple[Free, ...]:
-    """The listed constants that no micro-benchmark gave this machine, or gave in part alone."""
+    """The listed constants that no micro-benchmark gave, or gave in part; none that is 0, which has no logarithm."""
     if not isinstance(value, Mapping) or not value:
         raise ConfigError("fit.constants: expected constants with bounds, received none.", "Give at least one.")
     listed = {known_constant("fit.constants", name, machine): bounds for name, bounds in value.items()}
@@ -157,7 +157,8 @@ def _free(value: object, machine: Machine, partly: Mapping[str, str], left_out: 
             f"fit.partly_measured: expected constants of fit.constants, received {stray[0]}.", "Give it bounds there."
         )
     given = {one.name for one in machine.table if one.source.startswith(MEASURED_HERE)} - set(partly)
-    free = tuple(with_bounds(machine, name, bounds) for name, bounds in listed.items() if name not in given)
+    fixed = given | {one.name for one in machine.table if one.value == 0}
+    free = tuple(with_bounds(machine, name, bounds) for name, bounds in listed.items() if name not in fixed)
     if not free:
         raise ConfigError(
             f"fit.constants: expected one that no micro-benchmark gives, received {', '.join(listed)}.",
