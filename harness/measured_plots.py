@@ -61,6 +61,7 @@ def _has(part: Part, row: int) -> bool:
 def _draw(axes: Any, panel: Panel, others: Figures, colors: dict[str, str]) -> None:
     part, index = panel
     plan, row = part.plan, part.plan.rows[index]
+    shared = f", {plan.backend.ranks_per_gpu} ranks a GPU" if plan.backend.ranks_per_gpu > 1 else ""
     tokens = [cell.tokens for cell in plan.cells]
     for number, arm in enumerate(plan.arms):
         color = _color(arm.name, colors)
@@ -68,7 +69,7 @@ def _draw(axes: Any, panel: Panel, others: Figures, colors: dict[str, str]) -> N
         points = [(x, median(figures)) for x, figures in found if figures]
         axes.plot(*zip(*points, strict=True), color=color, marker=".", label=f"{arm.name}, measured")
     name, sms = upstream.ARM, plan.exchange.transport_sms
-    beside = [(x, others.get((name, upstream.place(row, x, sms)), ())) for x in tokens]
+    beside = [(x, others.get((name, upstream.place(row, x, sms)), ())) for x in tokens if not shared]
     points = [(x, figure) for x, figures in beside for figure in figures]
     if points:
         axes.plot(
@@ -79,7 +80,7 @@ def _draw(axes: Any, panel: Panel, others: Figures, colors: dict[str, str]) -> N
             label="upstream as M2N, published",
         )
     start = "free-running" if plan.backend.device and plan.backend.device.rendezvous == "device" else "common start"
-    axes.set_title(f"{row_label(row)}, {sms} SMs, {start}", fontsize=8.5)
+    axes.set_title(f"{row_label(row)}, {sms} SMs, {start}{shared}", fontsize=8.5)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     plain_ticks(axes.xaxis, tokens)

@@ -100,11 +100,12 @@ def _heading(part: Part) -> str:
 def _table(part: Part, row_index: int, simulated: Sequence[Part], others: Figures) -> str:
     plan, row = part.plan, part.plan.rows[row_index]
     columns: list[tuple[str, list[str]]] = []
+    shared = ", co-located" if plan.backend.ranks_per_gpu > 1 else ""
     for index, arm in enumerate(plan.arms):
-        columns.append((f"`{arm.name}`{_label(arm.name)} measured", _measured(part, row_index, index)))
+        columns.append((f"`{arm.name}`{_label(arm.name)} measured{shared}", _measured(part, row_index, index)))
         if plan.exchange.mode == "eager":
             columns.append((f"`{arm.name}` host us, API calls", _host(part, row_index, index)))
-        if plan.exchange.mode == "graph":
+        if plan.exchange.mode == "graph" and not shared:
             columns += _beside(plan, row, arm.name, simulated, others)
     shown = [(name, cells) for name, cells in columns if any(cell != ABSENT for cell in cells)]
     lines = [[f"{cell.tokens:,}", *(cells[number] for _, cells in shown)] for number, cell in enumerate(plan.cells)]

@@ -21,9 +21,9 @@ ROW = Row("1A1F", 2048, "bf16", "random", None, 128)
 US = {"m2n": 30.0, "afdep@bd4db4da": 20.0, "nccl": 25.0}
 
 
-def measured(us=US, device=HOST, **exchange):
+def measured(us=US, device=HOST, ranks=1, **exchange):
     """A part: a plan of three arms in two pairs, and its records with one figure an arm and pair."""
-    backend = Backend("cuda" if device else "sim", "h200-nvlink", False, 2, 20, 3, 1, "one rank per GPU", device)
+    backend = Backend("cuda" if device else "sim", "h200-nvlink", False, 2, 20, 3, ranks, "one rank per GPU", device)
     arms = (*plan().arms, PlannedArm("nccl", 0, Identity("external", "nccl", ())))
     changes = {"rows": (ROW,), "arms": arms, "processes": processes(1, 3, 1, 2)}
     own = dataclasses.replace(plan(), backend=backend, exchange=dataclasses.replace(EXCHANGE, **exchange), **changes)
@@ -87,18 +87,15 @@ def test_plans_that_timed_alike_stand_under_one_heading():
     ("ranks", "words"), [(1, ", each behind a barrier of all ranks"), (3, ", at most 3 ranks a GPU, co-located")]
 )
 def test_a_heading_says_how_many_ranks_the_fullest_gpu_has_where_they_share(ranks, words):
-    part = measured()
-    backend = dataclasses.replace(part.plan.backend, ranks_per_gpu=ranks)
-    text = pages.text(
-        [
-            pages.Part.of(
-                dataclasses.replace(part.file, plan=dataclasses.replace(part.plan, backend=backend)), Reading((), (), 1)
-            )
-        ],
-        {},
-    )
-    (heading,) = [line for line in text.splitlines() if line.startswith("## 24")]
+    (heading,) = [line for line in pages.text([measured(ranks=ranks)], {}).splitlines() if line.startswith("## 24")]
     assert heading.endswith(words)
+
+
+def test_ranks_that_share_gpus_stand_beside_no_other_kind_of_figure():
+    alone, shared = (header(pages.text([measured(ranks=ranks)], upstream.load())) for ranks in (1, 2))
+    assert "published" in alone
+    assert "`m2n` measured, co-located" in shared
+    assert "published" not in shared
 
 
 def test_a_missing_cell_is_a_dash_and_is_listed():
