@@ -60,6 +60,11 @@ class Buffers:
         }
 
     @property
+    def handle(self) -> int:
+        """Of their native state."""
+        return self._handle
+
+    @property
     def registered_bytes(self) -> int:
         """Registered transport memory of a rank, without the workspace."""
         return int(self._native.inbox_bytes(byref(self._native_shape)))

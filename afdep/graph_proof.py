@@ -33,20 +33,20 @@ def prove_replays(world: "Buffers", rounds: Sequence[Sequence[Load]], bucket: in
         MismatchError: the first difference, with notes that name its exchange and round.
     """
     buckets = [load.bucket or bucket for load in rounds[0]]
-    arrays = [_on_ranks(world, proof.draw(world, load, seed)) for load in rounds[0]]
+    arrays = [on_ranks(world, proof.draw(world, load, seed)) for load in rounds[0]]
     with world.capture() as graph:
         exchanges = [proof.enqueue(world, sent, own) for sent, own in zip(arrays, buckets, strict=True)]
     for number, loads in enumerate(rounds):
         world.poison(max(buckets, default=bucket))
         for index, (exchange, load) in enumerate(zip(exchanges, loads, strict=True)):
-            _change(exchange, proof.draw(world, load, seed + number * len(loads) + index))
+            change(exchange, proof.draw(world, load, seed + number * len(loads) + index))
         for _ in range(_REPLAYS):
             graph.replay()
         world.run()
         proof.check(world, exchanges)
 
 
-def _on_ranks(world: "Buffers", sent: Sequence[Sent]) -> list[Sent]:
+def on_ranks(world: "Buffers", sent: Sequence[Sent]) -> list[Sent]:
     """The same arrays in the memory of the source ranks, where a graph reads them at each replay."""
     return [
         replace(one, **{name: world.empty(source.rank, array.shape, array.dtype) for name, array in _arrays(one)})
@@ -54,7 +54,8 @@ def _on_ranks(world: "Buffers", sent: Sequence[Sent]) -> list[Sent]:
     ]
 
 
-def _change(exchange: proof.Exchange, sent: Sequence[Sent]) -> None:
+def change(exchange: proof.Exchange, sent: Sequence[Sent]) -> None:
+    """Give a captured exchange other inputs of the same shapes, and poison what it collects."""
     for captured, fresh in zip(exchange.sent, sent, strict=True):
         for name, array in _arrays(fresh):
             getattr(captured, name)[...] = array

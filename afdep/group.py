@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from afdep.device_errors import PeerTimeoutError
 from afdep.errors import AfdepError, DeadBufferError, ShapeError
-from afdep.failure_codes import reported
+from afdep.failure_codes import Failure, reported
 from afdep.session import Session
 from afdep.shapes import ExchangeShape
 
@@ -95,4 +96,6 @@ class Group:
         first = next((abort for abort in aborts if abort is not None), None)
         if first is None:
             return None
+        if first.failure == Failure.timed_out:
+            return PeerTimeoutError(first.rank, None)
         return reported(first.failure, first.rank, first.token, first.lane, first.expert)

@@ -44,7 +44,9 @@ def _fixed(hunt: Hunt, seed: int) -> Hunt:
     """The hunt that draws nothing but this seed's scenario."""
     drawn = draw(hunt, seed)
     fields = {"arm": str(drawn.arm), "controls": (), "layouts": (str(drawn.layout),)}
-    ways = {"graphs": float(drawn.replayed), "buffers": float(drawn.second is not None)}
+    ways = {"graphs": float(drawn.replayed), "buffers": float(drawn.second is not None)} | {
+        "aborts": float(drawn.abort is not None)
+    }
     return replace(hunt, **fields, **ways)  # type: ignore[arg-type]
 
 
@@ -52,6 +54,7 @@ def _smaller(hunt: Hunt) -> Iterator[tuple[str, list[Any]]]:
     """Every field with the smaller values to try, smallest first."""
     yield "graphs", [0.0] if hunt.graphs else []
     yield "buffers", [0.0] if hunt.buffers else []
+    yield "aborts", [0.0] if hunt.aborts else []
     yield "exchanges", list(range(1, hunt.exchanges))
     yield "layouts", [(layout,) for layout in _LAYOUTS if len(hunt.layouts) == 1 and layout < hunt.layouts[0]]
     yield "capacity", _halves(hunt.capacity, _LEAST_CAPACITY)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from afdep import routing
+from afdep import giving_up, routing
 from afdep.arms import Arm
 from afdep.build import Fiber
 from afdep.layout import Layout
@@ -19,7 +19,7 @@ _ROUTINGS = ("random", "skew", "spread", "all-to-one")
 _ZIPF_EXPONENT = 1.0
 _CONTROL_SHARE = 0.25
 _ROUNDS = 2
-_LAYOUT, _ARM, _GRAPH, _LOAD, _SECOND = range(5)
+_LAYOUT, _ARM, _GRAPH, _LOAD, _SECOND, _ABORT = range(6)
 _SECOND_LOADS = 2**64
 """Added to a seed where it draws what the second Buffers exchange."""
 
@@ -36,6 +36,7 @@ class Hunt:
         exchanges: how many run free, one behind the other.
         graphs: share of the seeds that replay them as a graph.
         buffers: share of the other seeds that have two Buffers a rank, whose exchanges are in flight together.
+        aborts: share of the seeds with one Buffer a rank in which a rank gives up.
         controls: names of controls that a seed may set beside those of the arm.
         fiber: as in World.
         library: a native library, by default the one of this tree.
@@ -53,6 +54,7 @@ class Hunt:
     exchanges: int
     graphs: float
     buffers: float
+    aborts: float
     controls: tuple[str, ...]
     fiber: Fiber
     library: Path | None = None
@@ -90,6 +92,7 @@ class Scenario:
         rounds: the exchanges, one round for each time that the inputs change; replayed, rounds differ in ids alone.
         replayed: whether the exchanges are replayed as a graph.
         second: Buffers beside those of the rounds, or None.
+        abort: how a rank gives up, or None.
     """
 
     layout: Layout
@@ -97,10 +100,11 @@ class Scenario:
     rounds: tuple[tuple[Load, ...], ...]
     replayed: bool
     second: Second | None
+    abort: giving_up.Abort | None = None
 
     def __str__(self) -> str:
         way = ", replayed" if self.replayed else ", two Buffers" if self.second else ""
-        return f"{self.layout} {self.arm}{way}"
+        return f"{self.layout} {self.arm}{way}{f', {self.abort}' if self.abort else ''}"
 
 
 @cache
@@ -119,7 +123,14 @@ def draw(hunt: Hunt, seed: int) -> Scenario:
     rounds = range(_ROUNDS if replayed else 1)
     exchanges = range(hunt.exchanges)
     loads = tuple(tuple(_load(hunt, layout, seed, index, number) for index in exchanges) for number in rounds)
-    return Scenario(layout, _arm(hunt, seed), loads, replayed, None if replayed else _second(hunt, layout, seed))
+    second = None if replayed else _second(hunt, layout, seed)
+    abort = None if second else _abort(hunt, layout, seed, loads[0], replayed)
+    return Scenario(layout, _arm(hunt, seed), loads, replayed, second, abort)
+
+
+def _abort(hunt: Hunt, layout: Layout, seed: int, loads: tuple[Load, ...], replayed: bool) -> giving_up.Abort | None:
+    generator = _generator(seed, _ABORT)
+    return giving_up.draw(generator, layout, loads, replayed) if generator.random() < hunt.aborts else None
 
 
 def _second(hunt: Hunt, layout: Layout, seed: int) -> Second | None:

@@ -202,7 +202,7 @@ class Simulator:
         self.native.sim_lose_patience(self.handle, rank, waits, after_us * 1e3)
 
     def note(self, buffers: int, rank: int, arrays: Sequence[NDArray[Any]]) -> None:
-        """Enqueue a note: a rank's abort word and some contiguous arrays of its memory, behind what its stream holds."""
+        """Enqueue a note: a rank's abort word and some arrays of its memory, behind what its stream holds."""
         addresses = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
         sizes = (ctypes.c_int64 * len(arrays))(*(array.nbytes for array in arrays))
         self.native.sim_note(buffers, rank, addresses, sizes, len(arrays))

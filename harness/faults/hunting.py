@@ -90,7 +90,8 @@ def _digest(plant: Plant, folder: Path) -> str:
 def _seeds(plant: Plant, folder: Path) -> tuple[int, str | None, float]:
     shape = {} if plant.tokens is None else {"capacity": plant.tokens, "most_tokens": plant.tokens}
     library = build_with(plant, folder)
-    return _first(Hunt.small(plant.arm, library=library, fiber=plant.fiber, **shape), plant.budget)
+    hunt = Hunt.small(plant.arm, library=library, fiber=plant.fiber, aborts=plant.aborts, **shape)
+    return _first(hunt, plant.budget)
 
 
 def _first(hunt: Hunt, budget: int) -> tuple[int, str | None, float]:

@@ -26,6 +26,9 @@ REDUCE_EPILOGUE = "vendor/elastic/reduce_epilogue.cuh"
 COPY_REPLIES = "vendor/elastic/copy_replies.cuh"
 KERNELS = "afdep/csrc/kernels.hpp"
 BUFFERS = "afdep/csrc/sim_buffers.cpp"
+EXCHANGE = "vendor/elastic/exchange.cuh"
+FAILURE = "vendor/elastic/failure.cuh"
+SIM_WAITS = "vendor/simgpu/prim_waits.hpp"
 PRIM = "vendor/elastic/prim.cuh"
 PRIM_MEMORY = "vendor/elastic/prim_cuda_memory.cuh"
 CUDA_ABI = "afdep/csrc/cuda_abi.cu"
@@ -50,6 +53,7 @@ class Plant:
         ends_in: the error it must end in.
         fiber: "thread" where only thread fibers can see it.
         tokens: the hunt's capacity, where the small one never uses a slot of the kernel twice.
+        aborts: share of the seeds in which a rank gives up.
         finder: "races" where the happens-before checker finds it and the hunt does not.
     """
 
@@ -61,6 +65,7 @@ class Plant:
     ends_in: str = "MismatchError"
     fiber: Fiber = "warp"
     tokens: int | None = None
+    aborts: float = 0.0
     finder: Literal["hunt", "races"] = "hunt"
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ ALL = "all"
 _FIBERS: dict[str, Fiber] = {"warp": "warp", "thread": "thread"}
 COUNTS = ("hidden", "experts_per_rank", "top_k", "capacity", "most_tokens", "transport_sms", "exchanges")
 """Fields of a Hunt that are plain numbers, each at least 1."""
-SHARES = ("graphs", "buffers")
+SHARES = ("graphs", "buffers", "aborts")
 """Fields of a Hunt that are shares of its seeds."""
 
 

@@ -32,6 +32,8 @@ def _found_by(plant: Plant) -> str:
         return "race checker"
     if plant.fiber == "thread":
         return "hunt, thread fibers"
+    if plant.aborts:
+        return "hunt, aborts"
     return "hunt" if plant.tokens is None else f"hunt, capacity {plant.tokens}"
 
 

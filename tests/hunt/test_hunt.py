@@ -1,10 +1,14 @@
 """The shipped kernels survive the hunt, and a seed says what it drew."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 import afdep
-from afdep import scenario
-from afdep.hunt import run_seed, run_seeds
+from afdep import abort_proof, scenario
+from afdep.giving_up import BadRoute, Refusal, RefusalBeside, TimeOut
+from afdep.hunt import run_seed, run_seeds, world_of
 from afdep.scenario import Hunt
 
 SEEDS = 500
@@ -81,3 +85,42 @@ def test_a_draw_leaves_the_others_as_they_are():
     assert str(usual) == str(changed)
     pairs = zip(usual.rounds[0][0].topk_idx, changed.rounds[0][0].topk_idx, strict=True)
     assert all((one == other).all() for one, other in pairs)
+
+
+@pytest.mark.parametrize("arm", ["m2n", "afdep", "afdep[AFDEP_UNION_NOTIFY=1]"])
+def test_no_host_takes_for_good_what_is_not_where_a_rank_gives_up(arm):
+    assert first_finding(Hunt.small(arm, aborts=1.0, buffers=0.0), range(250)) is None
+
+
+@pytest.mark.parametrize("arm", ["m2n", "afdep"])
+def test_a_rank_gives_up_with_thread_fibers_as_with_warp_fibers(arm):
+    assert first_finding(Hunt.small(arm, fiber="thread", aborts=1.0, buffers=0.0), range(6)) is None
+
+
+def test_seeds_draw_every_way_to_give_up_and_replayed_hosts_never_stop():
+    drawn = [scenario.draw(Hunt.small("afdep", aborts=1.0, buffers=0.0), seed) for seed in range(120)]
+    assert {type(one.abort.way) for one in drawn} == {BadRoute, Refusal, RefusalBeside, TimeOut}
+    assert not any(one.replayed and isinstance(one.abort.way, Refusal) for one in drawn)
+    assert {one.abort.late is None for one in drawn} == {True, False}
+
+
+def test_an_abort_leaves_what_is_exchanged_as_it_is():
+    usual, aborted = (scenario.draw(Hunt.small("afdep", aborts=share, buffers=0.0), 11) for share in (0.0, 1.0))
+    assert (usual.abort, replace(aborted, abort=None).arm) == (None, usual.arm)
+    pairs = zip(usual.rounds[0][0].topk_idx, aborted.rounds[0][0].topk_idx, strict=True)
+    assert all((one == other).all() for one, other in pairs)
+
+
+def test_most_time_outs_come_while_others_still_exchange():
+    hunt = Hunt.small("afdep", aborts=1.0, buffers=0.0, graphs=0.0)
+    seeds = [seed for seed in range(60) if isinstance(scenario.draw(hunt, seed).abort.way, TimeOut)]
+    told = [bool(world.informed_ranks) for world in map(partial(world_after, hunt), seeds)]
+    assert sum(told) > len(seeds) / 3
+
+
+def world_after(hunt: Hunt, seed: int):
+    """The World of a seed in which a rank gives up, once it has run."""
+    drawn = scenario.draw(hunt, seed)
+    world = world_of(hunt, drawn, seed)
+    abort_proof.prove(world, drawn.rounds[0], drawn.abort, seed, drawn.replayed)
+    return world

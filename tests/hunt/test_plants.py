@@ -43,7 +43,8 @@ def libraries(request, tmp_path_factory) -> dict[str, Future[Path]]:
 
 def hunt_of(plant: Plant, libraries: dict[str, Future[Path]]) -> Hunt:
     shape = {} if plant.tokens is None else {"capacity": plant.tokens, "most_tokens": plant.tokens}
-    return Hunt.small(plant.arm, library=libraries[plant.name].result(), fiber=plant.fiber, **shape)
+    library = libraries[plant.name].result()
+    return Hunt.small(plant.arm, library=library, fiber=plant.fiber, aborts=plant.aborts, **shape)
 
 
 def first_finding(hunt: Hunt, budget: int) -> Finding | None:
@@ -78,9 +79,14 @@ def test_what_two_buffers_share_shows_only_when_both_are_in_flight(plant, librar
     assert first_finding(replace(hunt_of(plant, libraries), buffers=0.0), plant.budget) is None
 
 
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "abort"], ids=str)
+def test_what_a_rank_does_once_it_gives_up_shows_only_when_one_does(plant, libraries):
+    assert first_finding(replace(hunt_of(plant, libraries), aborts=0.0), plant.budget) is None
+
+
 def test_plants_cover_every_class_of_bug():
     kinds = Counter(plant.kind for plant in PLANTS)
-    assert set(kinds) == {"memory order", "fence", "count", "epoch", "staging", "boundary", "PDL", "sharing"}
+    assert set(kinds) == {"memory order", "fence", "count", "epoch", "staging", "boundary", "PDL", "sharing", "abort"}
     assert min(kinds.values()) >= 2
     assert len({plant.name for plant in PLANTS}) == len(PLANTS)
 
