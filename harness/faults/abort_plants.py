@@ -1,9 +1,6 @@
 """Bugs planted in what a rank does once it gives up; only seeds in which one does can show them."""
 
-from harness.faults.plant import COPY_REPLIES, EXCHANGE, FAILURE, REDUCE_EPILOGUE, SIM_WAITS, Edit, Plant
-
-_LATE_NEWS: Edit = (SIM_WAITS, "kTellNs = 40'000", "kTellNs = 300'000")
-"""Some ranks hear of an abort later still: no guard of the kernels, and without it a rare plant takes more seeds."""
+from harness.faults.plant import COPY_REPLIES, EXCHANGE, FAILURE, REDUCE_EPILOGUE, Plant
 
 _POISONED = "  if (prim::broadcast(ended, 0) != 0) poison_collected(e);\n"
 
@@ -12,7 +9,7 @@ PLANTS = (
         "a rank that was told releases without telling",
         "abort",
         "afdep",
-        ((EXCHANGE, "  prim::elect([&] { prim::pass_on_abort(e.guard); });\n  return {0", "  return {0"), _LATE_NEWS),
+        ((EXCHANGE, "  prim::elect([&] { prim::pass_on_abort(e.guard); });\n  return {0", "  return {0"),),
         budget=100,
         aborts=1.0,
     ),

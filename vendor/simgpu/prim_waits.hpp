@@ -26,7 +26,7 @@ SIMGPU_UNSEEN inline bool aborted(const Guard& guard) { return *static_cast<cons
 
 namespace detail {
 
-constexpr double kTellNs = 40'000;  // hunt: how late some rank hears what others know already
+constexpr double kTellNs = 300'000;  // hunt: how late some rank hears what others know already
 
 // Every rank that has not heard, in no order among them; what the thread releases afterwards lands behind.
 inline void tell(const Guard& guard, std::uint64_t code) {
