@@ -203,9 +203,10 @@ class Simulator:
 
     def note(self, buffers: int, rank: int, arrays: Sequence[NDArray[Any]]) -> None:
         """Enqueue a note: a rank's abort word and some arrays of its memory, behind what its stream holds."""
-        addresses = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        sizes = (ctypes.c_int64 * len(arrays))(*(array.nbytes for array in arrays))
-        self.native.sim_note(buffers, rank, addresses, sizes, len(arrays))
+        blocks = [array for array in arrays if array.nbytes > 0]  # the others have no address
+        addresses = (ctypes.c_void_p * len(blocks))(*(array.ctypes.data for array in blocks))
+        sizes = (ctypes.c_int64 * len(blocks))(*(array.nbytes for array in blocks))
+        self.native.sim_note(buffers, rank, addresses, sizes, len(blocks))
 
     def notes(self, buffers: int, rank: int) -> int:
         """How many notes of a rank were taken."""

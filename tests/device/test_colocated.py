@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch")
 from afdep import Layout
 from harness.colocation import place
 from tests.device.colocated import LAYOUTS

@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch")
 from afdep import controls
 from tests.device.company import Played
 from tests.device.failing import OTHER

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+pytest.importorskip("torch")
 from tests.device.company import Played
 from tests.device.late import APART_S, LATE_S
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch")
 from tests.device.company import Played
 from tests.device.steady import FREE_BYTES
 

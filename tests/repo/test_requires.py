@@ -1,10 +1,14 @@
 """The `requires` marker skips visibly, fails where it is insisted on, and refuses names it does not know."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pytest import MonkeyPatch, Pytester
 
+ROOT = Path(__file__).parents[2]
 CONFTEST = (Path(__file__).parents[1] / "conftest.py").read_text()
 ABSENT = CONFTEST.replace('find_spec("torch") is not None', 'find_spec("torch_is_absent") is not None')
 PRESENT = CONFTEST.replace('find_spec("torch") is not None', 'find_spec("pytest") is not None')
@@ -93,3 +97,12 @@ def test_a_test_that_needs_the_machine_to_itself_is_skipped_beside_other_workers
 
 def test_the_altered_conftests_differ_from_the_real_one() -> None:
     assert len({CONFTEST, ABSENT, PRESENT, with_gpus(2)}) == 4
+
+
+def test_every_test_is_collected_where_torch_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text('raise ModuleNotFoundError("No module named torch", name="torch")\n')
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-n", "0", "tests"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TESTS_REQUIRE": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert "could not import 'torch'" in done.stdout
+    assert done.returncode == 0, done.stdout
