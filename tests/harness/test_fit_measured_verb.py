@@ -176,6 +176,14 @@ def test_the_machine_of_a_kept_fit_to_measured_figures_is_the_one_before_or_afte
     assert stale(REPOSITORY) == []
 
 
+def test_the_kept_fit_to_h200s_meets_the_goal_for_the_arm_that_it_did_not_see():
+    study = measured.Study(read_measured_fit(REPOSITORY / "records" / "fit" / "h200-nvlink"))
+    held_out = [cell for cell in study.fit.cells if cell.arm == HELD_OUT_ARM]
+    assert study.arms == ("m2n", "afdep")
+    assert len(held_out) > 50
+    assert rms_pct(held_out, REFITTED) <= study.settings["goal_pct"] < rms_pct(held_out, SIMULATED)
+
+
 def test_a_machine_that_was_changed_since_its_fit_is_noticed(small, tmp_path):
     root = tmp_path / "repository"
     shutil.copytree(small[0].repository, root)
