@@ -1,10 +1,12 @@
 """Every run on a node: `python -P -m harness.sanitizer.offline SLOTS FOLDER [AT_A_TIME]`, as `./sanitize` does.
 
 The record goes to FOLDER/sanitizer.parquet, the logs of each run beside it. It is written anew as each run ends, so
-that a command that is cut short leaves it: runs that were not played say so there, and have not passed.
+that a command that is cut short leaves it: runs that were not played say so there, and have not passed. A later
+command plays every run again, in the place of what was there.
 """
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -15,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.digests import harness_digest
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.leaving import leave
 from harness.records.sanitizings import SanitizerRecord, write_sanitizing
 from harness.sanitizer import page, runs
@@ -24,6 +26,7 @@ from harness.surroundings import ERROR
 from harness.workspace import REPOSITORY
 
 _LIMIT_S = 90.0
+_AT_A_TIME = "6"
 NAME = "sanitizer"
 Play = Callable[[Run, Path, Path], Sequence[Ended]]
 
@@ -43,6 +46,7 @@ def main(slots: Path, folder: Path, at_a_time: int, limit_s: float = _LIMIT_S, m
 
     def play(number: int, run: Run) -> Sequence[Ended]:
         own = folder.resolve() / f"{number}-{run.tool}-{run.arm}-{run.tree}"  # the tool starts in it
+        shutil.rmtree(own, ignore_errors=True)  # no log of an earlier command may speak for this one
         own.mkdir(parents=True)
         ended = runs.play(run, tool, slots, own, limit_s, module)
         told = "; ".join(f"rank {rank} exit {one.exit_code}, errors {one.errors}" for rank, one in enumerate(ended))
@@ -56,6 +60,18 @@ def main(slots: Path, folder: Path, at_a_time: int, limit_s: float = _LIMIT_S, m
     records = book.records()
     print(page.summary(records), flush=True)
     return int(bool(page.faults(records)))
+
+
+def runs_at_a_time(words: Sequence[str]) -> int:
+    """How many runs share the GPUs, from what follows the folder on the command line.
+
+    Raises:
+        UsageError: no such number.
+    """
+    (text,) = words or [_AT_A_TIME]
+    if not (text.isdecimal() and int(text)):
+        raise UsageError(f"AT_A_TIME: expected a number from 1, received {text!r}.", f"Write {_AT_A_TIME}, or nothing.")
+    return int(text)
 
 
 @dataclass
@@ -119,7 +135,7 @@ def _records(run: Run, ended: Sequence[Ended], created: str, harness: str, versi
 
 if __name__ == "__main__":
     try:
-        leave(main(Path(sys.argv[1]), Path(sys.argv[2]), int((sys.argv[3:4] or ["6"])[0])))
+        leave(main(Path(sys.argv[1]), Path(sys.argv[2]), runs_at_a_time(sys.argv[3:4])))
     except HarnessError as error:  # 1 would say that a tool has not passed
         print(error, file=sys.stderr)
         leave(ERROR)

@@ -84,6 +84,31 @@ def test_a_rank_that_hangs_is_ended_for_the_limit(node):
     assert {page.outcome(one, records) for one in records} == {"ended for its limit"}
 
 
+def test_a_command_plays_every_run_again_where_an_earlier_one_was(node):
+    folder = node()
+    assert play(folder)[0] == 0
+    assert play(folder)[0] == 0
+
+
+def test_no_log_of_an_earlier_command_speaks_for_a_later_one(node):
+    folder = node()
+    assert play(folder)[0] == 0
+    (folder / "bin" / "compute-sanitizer").write_text("#!/bin/bash\nexit 0\n")
+    status, records = play(folder)
+    assert status == 1
+    assert {page.outcome(one, records) for one in records} == {"no summary of the tool"}
+
+
+@pytest.mark.parametrize("text", ["x", "0", "-1", ""])
+def test_a_number_of_runs_at_a_time_that_is_none_is_refused(text):
+    with pytest.raises(HarnessError, match=f"AT_A_TIME: expected a number from 1, received '{text}'"):
+        offline.runs_at_a_time([text])
+
+
+def test_runs_at_a_time_are_six_unless_told_otherwise():
+    assert (offline.runs_at_a_time([]), offline.runs_at_a_time(["2"])) == (6, 2)
+
+
 COMMAND = """
 import sys
 from pathlib import Path
