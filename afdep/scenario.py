@@ -138,7 +138,7 @@ def _second(hunt: Hunt, layout: Layout, seed: int) -> Second | None:
     if generator.random() >= hunt.buffers:
         return None
     hidden, top_k = hunt.hidden * int(generator.integers(1, 3)), int(generator.integers(1, hunt.top_k + 1))
-    capacity = int(generator.choice([hunt.capacity, hunt.capacity // 2, min(5, hunt.capacity)]))
+    capacity = int(generator.choice([hunt.capacity, _half(hunt.capacity), min(5, hunt.capacity)]))
     other = replace(hunt, hidden=hidden, top_k=top_k, capacity=capacity)
     loads = tuple(_load(other, layout, seed + _SECOND_LOADS, index, 0) for index in range(hunt.exchanges))
     order = generator.permutation([0, 1] * (2 * hunt.exchanges))
@@ -164,7 +164,7 @@ def _name(switches: dict[str, int]) -> str:
 def _load(hunt: Hunt, layout: Layout, seed: int, index: int, number: int) -> Load:
     """Exchange `index`: its bucket and tokens are those of every round, its routes those of round `number`."""
     generator = _generator(seed, _LOAD, index)
-    bucket = int(generator.choice([hunt.capacity, hunt.capacity // 2, min(3, hunt.capacity)]))
+    bucket = int(generator.choice([hunt.capacity, _half(hunt.capacity), min(3, hunt.capacity)]))
     tokens = [
         min(hunt.most_tokens, int(generator.choice([0, 1, bucket // 2, bucket, bucket])))
         for _ in layout.attention_rank_ids
@@ -173,6 +173,10 @@ def _load(hunt: Hunt, layout: Layout, seed: int, index: int, number: int) -> Loa
         _ids(hunt, layout, count, _generator(seed, _LOAD, index, number, source)) for source, count in enumerate(tokens)
     ]
     return Load(routes, bucket)
+
+
+def _half(capacity: int) -> int:
+    return max(1, capacity // 2)
 
 
 def _ids(hunt: Hunt, layout: Layout, tokens: int, generator: np.random.Generator) -> routing.Ids:

@@ -43,6 +43,11 @@ def test_scaled_rows_are_clean_in_the_hunt(dtype):
     assert first_finding(Hunt.small("afdep", dtype=dtype, hidden=128), range(40)) is None
 
 
+@pytest.mark.parametrize("arm", ["m2n", "afdep"])
+def test_a_capacity_of_one_token_is_clean_in_the_hunt(arm):
+    assert first_finding(Hunt.small(arm, capacity=1), range(60)) is None
+
+
 def test_a_seed_without_a_bug_replays_the_same_schedule():
     hunt = Hunt.small("afdep", exchanges=2)
     assert run_seed(hunt, 7) is run_seed(hunt, 7) is None
