@@ -1,13 +1,15 @@
 """What faults are played with: frozen, validated once at the edge."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from afdep import Layout
+from afdep import Layout, routing
+from afdep.shapes import ExchangeShape
 from harness.errors import UsageError
-from harness.faults.trials import Making, Shape
+from harness.faults.trials import Making, Shape, Trial
 from harness.sections import MAX_SEED, section
 from harness.words import as_count, as_distinct, as_kept_name, as_word_or_none
 
@@ -42,7 +44,7 @@ def fault_settings(config: Mapping[str, Any], repository: Path) -> FaultSettings
     """Read a composed configuration.
 
     Raises:
-        ValueReadError, ConfigError, UsageError, LayoutError: a value of no use.
+        ValueReadError, ConfigError, UsageError, LayoutError, ShapeError, RoutingError: a value of no use.
     """
     times = ("timeout_s", "stuck_s", "limit_s")
     data = section(config, "faults", ("layouts", "shape", "rounds", "late_us", *times, "seed", "shipped_seeds"))
@@ -54,6 +56,8 @@ def fault_settings(config: Mapping[str, Any], repository: Path) -> FaultSettings
         late_us=as_count("faults.late_us", data["late_us"], minimum=1),
         seed=as_count("faults.seed", data["seed"], minimum=0) % MAX_SEED,
     )
+    for trial in making.trials():
+        _check_exchanges(trial)
     keep = as_kept_name(config["keep"], "h200")
     timeout_s, stuck_s, limit_s = (_seconds(f"faults.{name}", data[name]) for name in times)
     shipped_seeds = as_count("faults.shipped_seeds", data["shipped_seeds"], minimum=1)
@@ -75,8 +79,14 @@ def _shape(told: Mapping[str, Any]) -> Shape:
     return read
 
 
+def _check_exchanges(trial: Trial) -> None:
+    """Refuse what no node could play: there its trials would count as kernels that are not exact."""
+    ExchangeShape(**trial.world_fields() | {"layout": Layout.parse(trial.layout)})
+    routing.make("random", 0, trial.shape.num_experts, trial.shape.top_k, trial.seed)
+
+
 def _seconds(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise UsageError(f"{name}: expected seconds, received {value!r}.", "Write a number above 0.")
     return float(value)
 

@@ -8,7 +8,7 @@ import pytest
 
 from afdep.device_errors import DeviceError, WaitTimeoutError
 from afdep.digest import native_digest
-from afdep.errors import BuildError
+from afdep.errors import AfdepError, BuildError
 from harness.compose import compose
 from harness.decode import decode
 from harness.errors import HarnessError
@@ -280,6 +280,11 @@ def test_a_job_travels_as_plain_data():
 REFUSED = [
     ("faults.shape.hidden=1500", "expected a multiple of 1,024, received 1500"),
     ("faults.timeout_s=0", "expected seconds, received 0"),
+    ("faults.limit_s=nan", "expected seconds, received nan"),
+    ("faults.stuck_s=inf", "expected seconds, received inf"),
+    ("faults.layouts=[3A3F]", "expected a multiple of the 3 FFN ranks of 3A3F, received 64"),
+    ("faults.shape.transport_sms=1000", "transport_sms: expected 1..132, received 1000"),
+    ("faults.shape.num_experts=6", "expected at least 8 experts for distinct lanes, received 6"),
     ("source=out/no-such-file", "expected a file"),
     ("keep=UPPER", "expected a name of small letters"),
 ]
@@ -287,5 +292,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_a_setting_of_no_use_is_refused(text, message):
-    with pytest.raises(HarnessError, match=message):
+    with pytest.raises((HarnessError, AfdepError), match=message):
         fault_settings(compose("faults", [text]), REPOSITORY)
