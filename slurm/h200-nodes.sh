@@ -25,7 +25,16 @@ words() { # of each plan, in the order they run
     fi
 }
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 keep() {
+    (($# > 1)) || refuse "keep: expected four or eight and files, received '$*'." "Give what each stage left: FILE.tgz ..."
+    for file in "${@:2}"; do
+        tar -tzf "$file" > /dev/null 2>&1 || refuse "keep: expected a tar file, received '$file'." "Give what each stage left: FILE.tgz ..."
+    done
     local name=h200-$1 home=out/h200-$1-plans back
     back=$home/back
     rm -rf "$back" "records/$name"

@@ -12,9 +12,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [[ ${1:-make} == keep ]]; then
+    .venv/bin/python -m harness.sanitizer.page "$2" reports/sanitizer.md # ahead of the copy: what cannot be read replaces nothing
     mkdir -p records/sanitizer
     cp "$2" records/sanitizer/h200.parquet
-    .venv/bin/python -m harness.sanitizer.page records/sanitizer/h200.parquet reports/sanitizer.md
     exit
 fi
 

@@ -21,7 +21,14 @@ plan() {
     sleep 1 # plans run in the order of their times of creation, which are in seconds
 }
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 keep() {
+    compgen -G "$out/plans/*.json" > /dev/null && compgen -G "$out/records/*/*.parquet" > /dev/null ||
+        refuse "keep: expected plans and records in $out, received none." "Copy what came back there first."
     rm -rf records/h200
     for file in "$out"/plans/*.json; do
         "${harness[@]}" records "launcher.out=$out" keep=h200 "plan=$(basename "$file" .json)" || [[ $? == 3 ]] # 3: none of it was run

@@ -14,7 +14,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 harness=(.venv/bin/python -m harness)
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 if [[ ${1:-make} == keep ]]; then
+    [[ -f ${3:-}/outcomes.jsonl ]] ||
+        refuse "keep: expected a name and a folder with outcomes.jsonl, received '${*:2}'." "Give the folder that ./validate left."
     rm -f "records/validation/h200-$2.parquet"
     "${harness[@]}" validate "source=$3" "keep=h200-$2"
     exit
