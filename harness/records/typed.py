@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from harness.records.files import write_once
 
 _VERSION = "table_version"
 _HASH = b"content_sha256"
+_AGAIN = "Make it again; keep this file to look at."
 
 _ARROW: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -68,10 +69,10 @@ def read_table(path: Path, version: int, kind: type[T], key: str = _VERSION) -> 
         key: of the version in the file's metadata.
 
     Raises:
-        DamagedTableError: another version or schema, or other rows than were written.
+        DamagedTableError: no table, another version or schema, or other rows than were written.
     """
     with path.open("rb") as stream:
-        table = pq.ParquetFile(stream).read(use_threads=False)
+        table = _parsed(path, stream)
     metadata = table.schema.metadata or {}
     _expect(path, "version", str(version), metadata.get(key.encode(), b"none").decode())
     found = table.schema.remove_metadata()
@@ -127,6 +128,16 @@ def content_hash(rows: Sequence[Any]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+def _parsed(path: Path, stream: BinaryIO) -> pa.Table:
+    try:
+        return pq.ParquetFile(stream).read(use_threads=False)
+    except (OSError, pa.ArrowException) as error:  # OSError: one that ends early
+        received = " ".join(str(error).split())
+        raise DamagedTableError(
+            f"{path.name}: expected a table, received one that cannot be read: {received}", _AGAIN
+        ) from error
+
+
 def _field(one: dataclasses.Field[Any]) -> pa.Field:
     inner: Any = one.type
     nullable = isinstance(inner, types.UnionType)
@@ -143,5 +154,5 @@ def _expect(path: Path, what: str, expected: str, received: str) -> None:
     if expected != received:
         raise DamagedTableError(
             f"{path.name}: {what}: expected {expected!r}, received {received!r}.",
-            "Make it again; keep this file to look at.",
+            _AGAIN,
         )

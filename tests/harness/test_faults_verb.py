@@ -61,6 +61,23 @@ def test_records_come_back_as_they_were_written(tmp_path):
     assert list(read_faults(path)) == records()
 
 
+DAMAGES = {
+    "text": lambda whole: b"no table",
+    "nothing": lambda whole: b"",
+    "its head alone": lambda whole: whole[:300],
+    "its ends alone": lambda whole: whole[:8] + whole[-1500:],
+    "other bytes": lambda whole: whole[:40] + bytes(200) + whole[240:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_record_that_cannot_be_read_is_refused(tmp_path, damage):
+    path = write_faults(tmp_path, records(), "example")
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(DamagedTableError, match=r"^example\.parquet: "):
+        read_faults(path)
+
+
 def test_a_record_of_another_version_is_refused(tmp_path, monkeypatch):
     path = write_faults(tmp_path, records(), "example")
     monkeypatch.setattr("harness.records.faults.FAULTS_VERSION", 99)
