@@ -1,5 +1,6 @@
 """`python -m harness VERB key=value...`: finds the verb, and turns every error into two lines and exit status 4."""
 
+import errno
 import sys
 import tempfile
 import traceback
@@ -16,6 +17,7 @@ VERBS = (
     *("screen", "plan", "bundle", "report", "records", "hunt", "faults", "validate", "fit", "calibrate", "claims"),
     *("status", "doctor"),
 )
+_NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 HELP_WORDS = ("help", "--help", "-h")
 
 
@@ -61,10 +63,13 @@ def _verb(arguments: Sequence[str]) -> Callable[[Sequence[str], Surroundings], i
 
 
 def _explain(error: Exception) -> int:
-    """Two lines: our errors bring them; of any other the traceback is kept in a file that the second line names."""
+    """Two lines: our errors bring them, a place that takes no file is named, and of any other the traceback is kept."""
     problem, next_step = getattr(error, "problem", None), getattr(error, "next_step", None)
     if isinstance(problem, str) and isinstance(next_step, str):
         return _complain(problem, next_step)
+    if isinstance(error, OSError) and error.errno in _NO_PLACE:
+        problem = f"{error.filename or 'files'}: expected a place to read and write, received {error.strerror!r}."
+        return _complain(problem, "Mend that place, or write launcher.out=FOLDER.")
     path = _errors_folder() / "traceback.txt"
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(str(error).split()) or "no message"

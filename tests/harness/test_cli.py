@@ -1,6 +1,8 @@
 """The command line: exit statuses, and every error in two lines."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -88,6 +90,18 @@ def test_an_unexpected_error_is_two_lines_even_where_the_out_folder_is_a_file(ca
     assert cli.main(["claims"]) == 4
     assert len(capsys.readouterr().err.splitlines()) == 2
     assert len(list(tmp_path.glob("harness-error-*/traceback.txt"))) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_place_that_takes_no_file_is_named_and_is_no_defect(capsys, monkeypatch, number):
+    def unwritable(*_):
+        raise OSError(number, os.strerror(number), "out/hunts")
+
+    monkeypatch.setattr(claims, "run", unwritable)
+    assert cli.main(["claims"]) == 4
+    problem, next_step = capsys.readouterr().err.splitlines()
+    assert problem == f"out/hunts: expected a place to read and write, received {os.strerror(number)!r}."
+    assert "launcher.out=FOLDER" in next_step
 
 
 def test_an_interrupt_says_how_to_resume(capsys, monkeypatch):
