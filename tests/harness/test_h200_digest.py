@@ -14,9 +14,13 @@ from harness.workspace import REPOSITORY
 RECORDS = REPOSITORY / "records"
 
 
-def screens():
-    records = read(sorted(RECORDS.glob("h200/records/*/*.parquet"))).records
+def screens(name="h200"):
+    records = read(sorted(RECORDS.glob(f"{name}/records/*/*.parquet"))).records
     return {one.loaded_digest for one in records if not arms.is_external(one.arm)}
+
+
+def colocated():
+    return screens("h200-colocated")
 
 
 def validations():
@@ -32,7 +36,7 @@ def sanitizings():
     return {one.native_digest for one in read_sanitizing(RECORDS / "sanitizer/h200.parquet") if one.tree == SOUND}
 
 
-@pytest.mark.parametrize("found", [validations, faults, sanitizings], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("found", [colocated, validations, faults, sanitizings], ids=lambda one: one.__name__)
 def test_screens_and_all_other_evidence_are_of_one_native_digest(found):
     assert len(screens()) == 1
     assert found() == screens()
