@@ -11,7 +11,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 if [[ ${1:-make} == keep ]]; then
+    [[ -f ${3:-}/readings.parquet ]] ||
+        refuse "keep: expected a name and a folder of readings, received '${*:2}'." "Give the folder that ./calibrate left."
     .venv/bin/python -m harness calibrate "source=$3" "keep=$2" "write=out/$2-measured.yaml"
     exit
 fi

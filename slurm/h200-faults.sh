@@ -11,7 +11,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 if [[ ${1:-make} == keep ]]; then
+    [[ -f ${3:-} ]] ||
+        refuse "keep: expected a name and a file of trials, received '${*:2}'." "Give the .parquet file that ./faults left."
     .venv/bin/python -m harness faults "source=$3" "keep=$2"
     exit
 fi

@@ -11,7 +11,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 if [[ ${1:-make} == keep ]]; then
+    [[ -f ${2:-} ]] ||
+        refuse "keep: expected a file of runs, received '${*:2}'." "Give the sanitizer.parquet that ./sanitize left."
     .venv/bin/python -m harness.sanitizer.page "$2" reports/sanitizer.md # ahead of the copy: what cannot be read replaces nothing
     mkdir -p records/sanitizer
     cp "$2" records/sanitizer/h200.parquet

@@ -12,8 +12,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 record=records/device-tests/h200.parquet
 page() { .venv/bin/python -m harness.device_tests.page "$record" reports/device-tests.md; }
 
+refuse() { # what is wrong, and the next step; nothing has been replaced
+    printf '%s\n' "$@" >&2
+    exit 4
+}
+
 case ${1:-make} in
 keep)
+    [[ -f ${2:-}/junit.xml && -f ${2:-}/facts.json ]] ||
+        refuse "keep: expected a folder of junit.xml and facts.json, received '${*:2}'." "Give the folder that ./tests left."
     .venv/bin/python -m harness.device_tests.keep "$2" "$record"
     page
     exit

@@ -53,7 +53,7 @@ def image_lines(paths: Sequence[Path], relative_to: Path) -> list[str]:
 
 def _error_panel(axes: Any, study: Study, row: int) -> None:
     axes.axhline(0.0, color="0.6", linewidth=0.8)
-    for us, kind, line in ((study.simulated_us, "simulated", "-"), (study.refitted_us, "refitted", ":")):
+    for us, kind, line in ((study.simulated_us, "simulated", ":"), (study.refitted_us, "refitted", "-")):
         for arm, name in enumerate(study.arms):
             off = 100.0 * (us[row, :, arm] / study.published.us[row, :, arm] - 1.0)
             axes.plot(study.tokens, off, line, color=_COLORS[arm], marker=".", label=f"{name}, {kind}")
