@@ -10,11 +10,7 @@
 # ended after 20 s each where they hang.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
-}
+source slurm/refuse.sh
 
 if [[ ${1:-make} == keep ]]; then
     [[ -f ${3:-}/readings.parquet ]] ||

@@ -13,6 +13,7 @@
 # ./run ends with 4 where a process failed, and with 3 where all is void, as without MPS: the records hold the reason.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source slurm/refuse.sh
 harness=(.venv/bin/python -m harness)
 out=out/h200-colocated
 
@@ -20,11 +21,6 @@ plan() {
     "${harness[@]}" plan screen=grid screen.name=h200-colocated "launcher.out=$out" backend=cuda \
         "arm=[m2n,afdep]" hidden=2048 dtype=bf16 routing=random backend.pairs=2 "$@"
     sleep 1 # plans run in the order of their times of creation, which are in seconds
-}
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
 }
 
 if [[ ${1:-plan} == keep ]]; then

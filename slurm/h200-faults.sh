@@ -10,11 +10,7 @@
 # The record is written anew with each trial: a command that is cut short leaves it, and its page says how many were not played.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
-}
+source slurm/refuse.sh
 
 if [[ ${1:-make} == keep ]]; then
     [[ -f ${3:-} ]] ||

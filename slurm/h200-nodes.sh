@@ -11,6 +11,7 @@
 # files of several machines; it replaces records/h200-four, reports/h200-four.md and the validation of that name.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source slurm/refuse.sh
 harness=(.venv/bin/python -m harness)
 every="m2n,afdep,afdep@bd4db4da,nccl"
 both="m2n,afdep"
@@ -23,11 +24,6 @@ words() { # of each plan, in the order they run
         echo "screen=eight screen.name=h200-eight backend=upstream arm=[$every] backend.pairs=4"
         echo "screen=eight screen.name=h200-eight-free backend=cuda arm=[$both] backend.pairs=2 hidden=2048 dtype=bf16 routing=random"
     fi
-}
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
 }
 
 keep() {

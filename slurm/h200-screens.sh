@@ -10,6 +10,7 @@
 # started again it goes on where it ended.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source slurm/refuse.sh
 harness=(.venv/bin/python -m harness)
 out=out/h200
 
@@ -19,11 +20,6 @@ every="$both,afdep@bd4db4da,nccl"
 plan() {
     "${harness[@]}" plan screen=grid "launcher.out=$out" "$@"
     sleep 1 # plans run in the order of their times of creation, which are in seconds
-}
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
 }
 
 keep() {

@@ -9,13 +9,9 @@
 # A test that is skipped there stands in the record as skipped, and counts as one that has not passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source slurm/refuse.sh
 record=records/device-tests/h200.parquet
 page() { .venv/bin/python -m harness.device_tests.page "$record" reports/device-tests.md; }
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
-}
 
 case ${1:-make} in
 keep)

@@ -12,12 +12,8 @@
 # records/validation/h200-NAME.parquet and reports/validation/h200-NAME.md; trials that were not played stand there as void.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source slurm/refuse.sh
 harness=(.venv/bin/python -m harness)
-
-refuse() { # what is wrong, and the next step; nothing has been replaced
-    printf '%s\n' "$@" >&2
-    exit 4
-}
 
 if [[ ${1:-make} == keep ]]; then
     [[ -f ${3:-}/outcomes.jsonl ]] ||

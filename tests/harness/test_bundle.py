@@ -80,6 +80,17 @@ def test_a_failed_process_on_the_node_gives_the_status_of_a_failure(bench, tmp_p
     assert "rank 0: RuntimeError: wrong bit" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arms", "status"), [(("m2n", "afdep@bd4db4da"), 3), (("m2n",), 0)], ids=["both arms", "one arm"]
+)
+def test_a_run_of_which_nothing_counts_gives_the_status_of_nothing(bench, tmp_path, arms, status):
+    facts = {"device": "NVIDIA A100"}
+    bench.behave(*({"arm": arm, "rank": 1, "do": "report", "facts": facts} for arm in arms))
+    done = run(bundled(bench, *RANKS), bare_python(tmp_path / "node"))
+    assert done.returncode == status, done.stdout
+    assert "machine: the plan expects h200-nvlink" in done.stdout
+
+
 def test_a_plan_of_sources_that_changed_since_is_refused(bench):
     plan_verb.run(["screen=grid", "tokens=[1]"], bench.around)
     (bench.root / "vendor" / "elastic" / "word.h").write_text("// two\n")

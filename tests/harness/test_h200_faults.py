@@ -37,7 +37,7 @@ NOT_MISSED = {
 """Guards that no play on GPUs missed, by class of bug: what this device happens to order by itself."""
 
 VOIDED = {"a buffer parity that does not flip": "places [0] never ran; rank 0: WaitTimeoutError: dispatch counts"}
-"""Guards whose play on GPUs says nothing, and how its reason begins: here a rank ended before the mark was read."""
+"""Guards whose play on GPUs says nothing, and how its reason begins: here no rank told the mark of the edit."""
 
 KINDS = {guard.name: guard.plant.kind for guard in GUARDS}
 
