@@ -1,0 +1,89 @@
+"""Every page made again from its records: the one place here that knows the code that makes them.
+
+Each entry of `PAGES` takes the root of a tree, reads that tree's records/, and returns the page's text, without
+pictures. Figures that were published by others are those of this tree.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from harness import pages, reports, upstream
+from harness.calibrate import page as calibration_page
+from harness.device_tests import page as device_tests_page
+from harness.faults import page as faults_page
+from harness.fit import measured
+from harness.fit import page as fit_page
+from harness.fit.study import Study
+from harness.records.calibrations import read_calibration
+from harness.records.faults import read_faults
+from harness.records.fits import read_fit
+from harness.records.measured_fits import read_measured_fit
+from harness.records.sanitizings import read_sanitizing
+from harness.records.validations import read_validation
+from harness.sanitizer import page as sanitizer_page
+from harness.selection import Selection
+from harness.validation import page as validation_page
+from harness.workspace import Workspace
+
+Render = Callable[[Path], str]
+
+
+def comparison(folder: str, root: Path) -> str:
+    """The one plan of a folder beside the published table."""
+    workspace = Workspace(root / "records" / folder)
+    (part,) = pages.parts_of(workspace)
+    return reports.body(reports.page(Selection(part.file, workspace, part.reading)))
+
+
+def screens(folder: str, root: Path) -> str:
+    """All plans of a folder."""
+    return pages.text(pages.parts_of(Workspace(root / "records" / folder)), upstream.load())
+
+
+def validation(name: str, root: Path) -> str:
+    return validation_page.text(name, read_validation(root / "records" / "validation" / f"{name}.parquet"))
+
+
+def faults(root: Path) -> str:
+    return faults_page.text("h200", read_faults(root / "records" / "faults" / "h200.parquet"))
+
+
+def sanitizer(root: Path) -> str:
+    return sanitizer_page.text(read_sanitizing(root / "records" / "sanitizer" / "h200.parquet"))
+
+
+def device_tests(root: Path) -> str:
+    """The tests that ran on GPUs, by the cases of this tree's docs/field-cases.md."""
+    kept = device_tests_page.kept(root / "records" / "device-tests" / "h200.parquet")
+    return device_tests_page.text(kept, device_tests_page.named())
+
+
+def calibration(root: Path) -> str:
+    return calibration_page.text("h200", read_calibration(root / "records" / "calibrations" / "h200"))
+
+
+def published_fit(root: Path) -> str:
+    return fit_page.text("h100-nvlink", Study(read_fit(root / "records" / "fit" / "h100-nvlink")))
+
+
+def measured_fit(root: Path) -> str:
+    return measured.text("h200-nvlink", measured.Study(read_measured_fit(root / "records" / "fit" / "h200-nvlink")))
+
+
+PAGES: Mapping[str, Render] = {
+    "README.md": partial(comparison, "first-light"),
+    "reports/main-table/report.md": partial(comparison, "main-table"),
+    "reports/h200.md": partial(screens, "h200"),
+    "reports/h200-colocated.md": partial(screens, "h200-colocated"),
+    "reports/validation/matrix.md": partial(validation, "matrix"),
+    "reports/validation/h200-one-gpu.md": partial(validation, "h200-one-gpu"),
+    "reports/validation/h200-two-gpus.md": partial(validation, "h200-two-gpus"),
+    "reports/faults/h200.md": faults,
+    "reports/sanitizer.md": sanitizer,
+    "reports/device-tests.md": device_tests,
+    "reports/calibrations/h200.md": calibration,
+    "reports/fit/h100-nvlink.md": published_fit,
+    "reports/fit/h200-nvlink.md": measured_fit,
+}
+"""By the page's path in the tree; of README the generated block."""
