@@ -15,7 +15,7 @@ from afdep import build
 from harness import plan as plans
 from harness import trees
 from harness.calibrate import program as probes
-from harness.config import TRACE, Launcher
+from harness.screen_config import TRACE, Launcher
 from harness.digests import harness_digest, source_digest
 from harness.errors import BundleError
 from harness.plan import Plan

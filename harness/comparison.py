@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.config import Row
+from harness.screen_config import Row
 from harness.plan import Cell, Plan, Process
 from harness.recording import latency_us
 from harness.records import Record

@@ -5,6 +5,25 @@ The first line says the thing, what was expected and what was received; the seco
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from enum import IntEnum
+
+from harness.records.errors import HarnessError
+
+
+class Exit(IntEnum):
+    """Exit statuses of a command; one that a signal ends has 128 and the signal's number."""
+
+    OK = 0
+    FOUND = 1
+    """Something was found, as a failing seed or a wrong row."""
+    UNCLEAR = 2
+    """A verdict that needs more pairs."""
+    NOTHING = 3
+    """Nothing was measured, or void alone."""
+    ERROR = 4
+    """Usage, failure, or anything unexpected."""
+    UNREAD = 141
+    """Nobody reads on, as a shell reports SIGPIPE."""
 
 
 def valid_names(received: object, valid: Iterable[object]) -> str:
@@ -13,23 +32,6 @@ def valid_names(received: object, valid: Iterable[object]) -> str:
     close = get_close_matches(str(received), names, n=1)
     suggestion = f"did you mean {close[0]}? " if close else ""
     return f"{suggestion}Valid: {', '.join(names) or 'none'}."
-
-
-class HarnessError(Exception):
-    """Base of every error of the harness.
-
-    Args:
-        problem: the thing, what was expected and what was received, in one line.
-        next_step: what the reader can do about it, in one line.
-    """
-
-    def __init__(self, problem: str, next_step: str):
-        super().__init__(problem, next_step)
-        self.problem = problem
-        self.next_step = next_step
-
-    def __str__(self) -> str:
-        return f"{self.problem}\n{self.next_step}"
 
 
 class UsageError(HarnessError, ValueError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import events, process, records
-from harness.config import Launcher
+from harness.screen_config import Launcher
 from harness.job import Job
 from harness.plan import PlanFile, Process
 from harness.recording import Seat

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from harness.config import Exchange, Row
+from harness.screen_config import Exchange, Row
 
 _MAX_EXCHANGES, _MAX_SOURCES = 1024, 128
 """Bounds that keep the seeds of any two exchanges and sources apart."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import plan as plans
 from harness import running
 from harness.bundle import LAUNCHER, PLANS, SLOTS
-from harness.config import Launcher
+from harness.screen_config import Launcher
 from harness.decode import decode
 from harness.digests import source_digest
 from harness.errors import HarnessError

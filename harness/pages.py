@@ -9,7 +9,7 @@ from statistics import median
 from harness import arms, reports, tables, upstream
 from harness import plan as plans
 from harness.comparison import Comparison, Findings, findings
-from harness.config import Row
+from harness.screen_config import Row
 from harness.plan import Plan, PlanFile
 from harness.records import Reading, Record, read, record_files
 from harness.tables import ABSENT, COLUMN_OF_BACKEND, markdown, percent, row_label

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config import Backend, Exchange, Row
+from harness.screen_config import Backend, Exchange, Row
 from harness.decode import decode
 from harness.digests import short_hash
 from harness.errors import PlanError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import arms, order, process, trees
-from harness.config import ScreenConfig
+from harness.screen_config import ScreenConfig
 from harness.decode import decode
 from harness.digests import harness_digest
 from harness.errors import TreeError

@@ -7,7 +7,7 @@ import numpy as np
 
 from afdep.dtypes import dispatch_dtype
 from afdep.layout import Layout
-from harness.config import Floor, Row
+from harness.screen_config import Floor, Row
 
 _HOPS = 2
 """A row goes to an FFN rank, and its reply comes back."""

@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from harness.comparison import Comparison
-from harness.config import Row
+from harness.screen_config import Row
 from harness.published import PublishedCell
 from harness.tables import COLUMN_OF_BACKEND, Beside, row_label
 

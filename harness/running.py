@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from harness.config import Launcher
+from harness.screen_config import Launcher
 from harness.executor import Executor, Failure, Places
 from harness.plan import Plan, PlanFile
 from harness.progress import Progress

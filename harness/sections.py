@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from afdep.machine import Machine
-from harness.config import Backend, DeviceTiming, Exchange, Floor, Launcher
+from harness.screen_config import Backend, DeviceTiming, Exchange, Floor, Launcher
 from harness.errors import ConfigError, valid_names
 from harness.words import as_choice, as_count, as_flag, as_name, as_word
 

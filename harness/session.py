@@ -8,7 +8,7 @@ from typing import Any
 
 from harness import loads
 from harness import plan as plans
-from harness.config import TRACE, Row
+from harness.screen_config import TRACE, Row
 from harness.digests import harness_digest, source_digest
 from harness.identity import Identity
 from harness.job import Job

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness import events, loads, sections, session
-from harness.config import Row
+from harness.screen_config import Row
 from harness.identity import Identity
 from harness.plan import Cell, Plan
 from harness.plausibility import impossible

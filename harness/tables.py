@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.comparison import Absence, Comparison, Findings
-from harness.config import Row
+from harness.screen_config import Row
 from harness.plan import Plan
 from harness.published import Point, PublishedCell, PublishedTable
 from harness.statistics import median_and_worst, rms_relative_error_pct

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config import WORKING_TREE
+from harness.screen_config import WORKING_TREE
 from harness.errors import TreeError
 
 EXPORTED = ("afdep", "vendor", "conf")

@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config import Row
+from harness.screen_config import Row
 from harness.errors import PublishedError
 from harness.workspace import REPOSITORY
 

@@ -15,7 +15,7 @@ from afdep.trace import Trace
 from harness import arms as arm_names
 from harness import sections
 from harness.colocation import planned
-from harness.config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
+from harness.screen_config import TRACE, WORKING_TREE, ArmChoice, Exchange, Row, ScreenConfig
 from harness.errors import ConfigError
 from harness.words import (
     as_choice,

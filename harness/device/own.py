@@ -11,7 +11,7 @@ from afdep import checks, proof, reference
 from afdep.cuda import DeviceBuffer
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.elements import to_bf16
-from harness.config import DeviceTiming
+from harness.screen_config import DeviceTiming
 from harness.device import gpu, proving, timing
 from harness.device.endpoint import Measurement
 from harness.identity import Identity

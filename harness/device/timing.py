@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from harness.config import Backend, DeviceTiming
+from harness.screen_config import Backend, DeviceTiming
 from harness.device import host_calls
 from harness.device.endpoint import Measurement
 from harness.device.meeting import meet

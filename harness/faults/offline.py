@@ -21,7 +21,7 @@ from harness.faults.on_gpus import Job, play_all
 from harness.faults.trials import Trial
 from harness.leaving import leave
 from harness.records.faults import read_faults, rewrite_faults
-from harness.records.files import own_name
+from harness.records.old_files import own_name
 from harness.validation import on_gpus
 
 JOB, LIBRARIES, TREE, COMMAND = "job.json", "libraries", "tree", "faults"

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from afdep import Load, Machine, World
 from harness import loads
-from harness.config import Exchange, Row
+from harness.screen_config import Exchange, Row
 from harness.leaving import leave_with_the_parent
 from harness.statistics import cell_latency_us
 

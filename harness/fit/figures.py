@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.config import ScreenConfig
+from harness.screen_config import ScreenConfig
 from harness.published import Point, PublishedTable
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from afdep import Machine, World
 from afdep.build import build
 from afdep.machine import Constant
 from harness import published, sections
-from harness.config import Row, ScreenConfig
+from harness.screen_config import Row, ScreenConfig
 from harness.errors import ConfigError, UsageError, valid_names
 from harness.fit.cells import Bench
 from harness.machine_files import new_machine_file

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import Row
+from harness.screen_config import Row
 from harness.fit.figures import Array, Figures, jacobian_pct, residuals_pct
 from harness.fit.settings import Free
 from harness.records.fits import Fit, FitCell, FitConstant

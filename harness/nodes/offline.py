@@ -14,7 +14,7 @@ from typing import NoReturn
 from harness import plan as plans
 from harness import running
 from harness.bundle import LAUNCHER, OUT, PLANS, SLOTS
-from harness.config import Launcher
+from harness.screen_config import Launcher
 from harness.decode import decode
 from harness.errors import HarnessError
 from harness.executor import Executor, Places

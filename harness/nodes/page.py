@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from harness import arms, pages, published, reports, tables
-from harness.config import Row
+from harness.screen_config import Row
 from harness.leaving import leave
 from harness.pages import Part
 from harness.published import BASELINE, CANDIDATE, Point, PublishedTable

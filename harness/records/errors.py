@@ -1,8 +1,8 @@
-"""The errors of the record store: one class per cause, the text in two lines."""
+"""The errors of the harness begin here: one base, the text in two lines, and the record store's own."""
 
 
-class RecordError(Exception):
-    """Base of every error of the record store.
+class HarnessError(Exception):
+    """Base of every error of the harness.
 
     Args:
         problem: the thing, what was expected and what was received, in one line.
@@ -18,9 +18,16 @@ class RecordError(Exception):
         return f"{self.problem}\n{self.next_step}"
 
 
-class FieldError(RecordError, ValueError):
-    """A record whose field is missing or of another type than the schema says. Nothing was written."""
+class FieldError(HarnessError, ValueError):
+    """A record whose field is missing, of another type than the schema says, or no possible figure. Nothing is written."""
 
 
-class WriteError(RecordError, OSError):
-    """A record file that does not read back as it was written."""
+class WriteError(HarnessError, OSError):
+    """A record file that does not read back as it was written. Nothing is published."""
+
+
+class DamagedError(HarnessError, ValueError):
+    """A record file whose content is not what its metadata says."""
+
+
+RecordError = HarnessError

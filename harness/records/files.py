@@ -1,58 +1,96 @@
-"""Files that are written once: synced under a name with a leading dot, then linked to the final one.
+"""Files that are published whole or not at all: written aside, synced, checked, and only then given their name.
 
-Only a run that is under way replaces its own, by a longer one.
+Every step has a name, so that a test can end the process there: nothing that is half done may be taken for a result.
 """
 
+import errno
 import os
 import secrets
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+NO_LINKS = (errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS, errno.EMLINK)
+"""What a file system says that has no hard links."""
+
+reached: list[Callable[[str], None]] = []
+"""Called with the name of each step before it is taken: write, fsync, check, link, rename, and those of the journal."""
 
 
-def own_name(stem: str) -> str:
-    """A name for a file beside those that other processes write: `stem` and a random part."""
-    return f"{stem}-{secrets.token_hex(4)}"
+def step(name: str) -> None:
+    """Say that a step comes next."""
+    for listener in reached:
+        listener(name)
 
 
-def write_once(directory: Path, name: str, table: pa.Table) -> Path:
-    """Write a table as a new Parquet file; the directory is made if missing.
+def publish(path: Path, content: bytes, check: Callable[[Path], None] = lambda path: None) -> Path:
+    """Write a new file: no reader ever sees it before it is complete, synced and checked.
 
-    Returns:
-        The final path. No existing file is ever replaced.
+    Args:
+        path: of the file; its folder is made if missing.
+        content: of the file.
+        check: reads the file under its temporary name, and raises where it is not as it should be.
 
     Raises:
         FileExistsError: there is a file of that name.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    temporary, final = directory / f".{name}.tmp", directory / name
-    _write_synced(temporary, table)
+    temporary = aside(path, content)
     try:
-        os.link(temporary, final)
+        step("check")
+        check(temporary)
+        step("link")
+        _link(temporary, path)
     finally:
-        temporary.unlink()
-    _sync_directory(directory)
-    return final
-
-
-def replace_by(later: Path, path: Path) -> Path:
-    """Put a file that was written once in the place of an earlier one, or of none, at one stroke."""
-    later.replace(path)
-    _sync_directory(path.parent)
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
     return path
 
 
-def _write_synced(path: Path, table: pa.Table) -> None:
-    with path.open("xb") as stream:
-        pq.write_table(table, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+def replace(path: Path, content: bytes) -> Path:
+    """Write a file in the place of whatever is there, at one stroke."""
+    temporary = aside(path, content)
     try:
-        os.fsync(descriptor)
+        step("rename")
+        temporary.replace(path)
     finally:
-        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    return path
+
+
+def aside(path: Path, content: bytes) -> Path:
+    """The content, synced, beside a path under a name that starts with a dot."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    step("write")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            step("fsync")
+            os.fsync(stream.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give the file its name unless there is one of that name; where there are no hard links, by renaming."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        temporary.rename(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # some file systems sync no folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

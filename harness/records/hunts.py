@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.records.files import own_name
+from harness.records.old_files import own_name
 from harness.records.typed import read_table, write_table
 
 HUNT_SCHEMA_VERSION = 1

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.records.files import replace_by
+from harness.records.old_files import replace_by
 from harness.records.typed import read_table, write_table
 
 SANITIZING_VERSION = 1

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.records.errors import WriteError
-from harness.records.files import own_name, write_once
+from harness.records.old_files import own_name, write_once
 from harness.records.schema import READABLE, SCHEMA_VERSION, Record, as_row, from_rows, schema_of, to_table
 
 pa.set_cpu_count(1)

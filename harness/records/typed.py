@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.records.errors import RecordError
-from harness.records.files import write_once
+from harness.records.old_files import write_once
 
 _VERSION = "table_version"
 _HASH = b"content_sha256"

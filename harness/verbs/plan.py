@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from harness import plan as plans
 from harness import planning
 from harness.compose import compose, load_options
-from harness.config import ScreenConfig
+from harness.screen_config import ScreenConfig
 from harness.plan import PlanFile
 from harness.surroundings import OK, Surroundings
 from harness.trees import Slots

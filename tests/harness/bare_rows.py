@@ -9,7 +9,7 @@ import torch.distributed as dist
 from afdep import Load, routing
 from afdep.errors import MismatchError
 from afdep.layout import Layout
-from harness.config import Row
+from harness.screen_config import Row
 from harness.device.nccl import NcclEnd, Wire
 from harness.plan import Cell
 from tests.harness.samples import plan

@@ -10,7 +10,7 @@ from afdep.build import build
 from harness import plan as plans
 from harness import records
 from harness.compose import compose
-from harness.config import Backend, DeviceTiming, Exchange, Floor, Row
+from harness.screen_config import Backend, DeviceTiming, Exchange, Floor, Row
 from harness.fit import measured
 from harness.fit.measured.replays import Replay, Simulator, cell_us, simulate
 from harness.fit.measured.targets import Place, Series

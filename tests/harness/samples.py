@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.config import Backend, Exchange, Row
+from harness.screen_config import Backend, Exchange, Row
 from harness.identity import Identity
 from harness.order import processes
 from harness.plan import PLAN_VERSION, Cell, Plan, PlannedArm, Tree

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from harness import arms, pages, published
-from harness.config import Row
+from harness.screen_config import Row
 from harness.errors import PublishedError
 from harness.nodes import page
 from harness.published import Point

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from harness import measured_plots, pages, upstream
-from harness.config import Backend, DeviceTiming, Floor, Row
+from harness.screen_config import Backend, DeviceTiming, Floor, Row
 from harness.errors import PublishedError
 from harness.identity import Identity
 from harness.order import processes

@@ -9,7 +9,7 @@ import pytest
 from harness import plan as plans
 from harness import planning
 from harness.compose import compose, load_options
-from harness.config import Backend, DeviceTiming, Floor
+from harness.screen_config import Backend, DeviceTiming, Floor
 from harness.decode import decode
 from harness.errors import PlanError
 from harness.plan import Plan

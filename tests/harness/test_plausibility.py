@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from afdep import Load, routing
-from harness.config import Floor, Row
+from harness.screen_config import Floor, Row
 from harness.plausibility import impossible
 
 FLOOR = Floor(one_hop_ns=500.0, link_gb_per_s=343.0)

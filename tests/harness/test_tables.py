@@ -7,7 +7,7 @@ import pytest
 
 from harness import published, tables
 from harness.comparison import Comparison, Findings, findings
-from harness.config import Row
+from harness.screen_config import Row
 from harness.published import PublishedCell
 from harness.statistics import Pair
 from harness.tables import Beside

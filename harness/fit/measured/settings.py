@@ -10,7 +10,7 @@ from afdep.build import build
 from harness import pages, sections
 from harness.calibrate.judging import RULE_OF
 from harness.calibrate.machine_file import MEASURED_HERE
-from harness.config import Row
+from harness.screen_config import Row
 from harness.errors import ConfigError, UsageError
 from harness.fit.measured.replays import Simulator, world
 from harness.fit.measured.targets import Place, Series, Targets, targets

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import Row
+from harness.screen_config import Row
 from harness.fit.figures import Array
 from harness.fit.identify import Identification
 from harness.fit.measured.targets import Figures

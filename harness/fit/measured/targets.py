@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from harness.config import Exchange, Row
+from harness.screen_config import Exchange, Row
 from harness.errors import ReportError
 from harness.pages import Part
 from harness.plan import Cell

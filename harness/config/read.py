@@ -1,0 +1,146 @@
+"""From composed configuration to a study's settings: every value is read strictly, once, by what its field says.
+
+YAML makes `off` false, `4:4` the integer 244 and `12e45678` infinity. A value is therefore accepted only if it arrived
+with the type its field takes, and a text only if YAML would read the bare text as the same text.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import yaml
+
+from harness.core.fields import Text, Within
+from harness.errors import ConfigError, ValueReadError, valid_names
+
+T = TypeVar("T")
+NONE = "none"
+
+
+def read(kind: type[T], data: Any, name: str = "") -> T:
+    """Read plain data as a dataclass.
+
+    Args:
+        kind: the dataclass; its fields may be numbers, texts, flags, tuples, mappings, dataclasses, or one of these or
+            none, each with what `harness.core.fields` says of it.
+        data: as `compose` returns it.
+        name: the key that leads to it, for messages.
+
+    Raises:
+        ConfigError: no section, or one with a key too many or too few.
+        ValueReadError: a value of another type or out of bounds.
+        HarnessError, AfdepError: a text that its field's function refuses.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = {one.name: hints[one.name] for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{name}: expected a section, received {data!r}.", f"Give {name} {', '.join(fields)}.")
+    needed = {one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING}  # type: ignore[arg-type]
+    for key in (*sorted(set(data) - set(fields)), *sorted(needed - set(data))):
+        received = f"the unknown key {key}" if key in data else f"no key {key}"
+        raise ConfigError(f"{name or kind.__name__}: received {received}.", valid_names(key, fields))
+    prefix = f"{name}." if name else ""
+    return kind(**{key: value(fields[key], held, f"{prefix}{key}") for key, held in data.items()})
+
+
+def value(kind: Any, data: Any, name: str) -> Any:
+    """Read one value by the annotation of its field."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _checked(args[0], args[1:], data, name)
+    if origin in (types.UnionType, typing.Union):
+        if data is None or data == NONE:
+            return None
+        return value(next(one for one in args if one is not type(None)), data, name)
+    if origin is typing.Literal:
+        return one_of(name, data, args)
+    if origin is tuple:
+        return tuple(value(args[0], one, name) for one in distinct(name, data))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return read(kind, data, name)
+    if origin is not None:  # a mapping
+        return {str(key): value(args[1], held, f"{name}.{key}") for key, held in _section(name, data).items()}
+    return {str: word, int: _integer, float: _number, bool: _flag}[kind](name, data)
+
+
+def _checked(kind: Any, more: tuple[Any, ...], data: Any, name: str) -> Any:
+    for one in more:
+        if isinstance(one, Text):
+            return one.read(word(name, data, one.words))
+    found = value(kind, data, name)
+    for one in more:
+        if isinstance(one, Within) and not one.least <= found <= one.most:
+            raise ValueReadError(f"{name}: expected {one}, received {found!r}.", f"Write {name} as a plain number.")
+    return found
+
+
+def word(name: str, data: object, expected: str = "a text") -> str:
+    """A text that stays a text in YAML.
+
+    Raises:
+        ValueReadError: YAML read, or would read, something else; the message shows what.
+    """
+    seen = data
+    if isinstance(data, str):
+        try:
+            seen = yaml.safe_load(data) if data else data
+        except yaml.YAMLError:
+            return data
+        if isinstance(seen, str):
+            return data
+    kind = "null" if seen is None else f"the {type(seen).__name__} {seen}"
+    raise ValueReadError(
+        f"{name}: expected {expected}, received a text that YAML reads as {kind}.",
+        f"Give {name} a text that stays a text: {expected}.",
+    )
+
+
+def one_of(name: str, data: object, valid: tuple[Any, ...]) -> Any:
+    """One of a fixed set of words.
+
+    Raises:
+        ValueReadError: not one of them; the message lists them.
+    """
+    if data not in valid or isinstance(data, bool):
+        raise ValueReadError(f"{name}: expected one it knows, received {data!r}.", valid_names(data, valid))
+    return data
+
+
+def distinct(name: str, data: object) -> list[Any]:
+    """A list that repeats no entry; it may be empty.
+
+    Raises:
+        ValueReadError: no list, or one with an entry twice.
+    """
+    if not isinstance(data, list):
+        raise ValueReadError(f"{name}: expected a list, received {data!r}.", f"Write {name}=[first,second].")
+    repeated = [one for index, one in enumerate(data) if one in data[:index]]
+    if repeated:
+        raise ValueReadError(f"{name}: expected each entry once, received {repeated[0]!r} twice.", "Drop one of them.")
+    return data
+
+
+def _section(name: str, data: object) -> Mapping[Any, Any]:
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{name}: expected a section, received {data!r}.", "Write it with a key on each line.")
+    return data
+
+
+def _integer(name: str, data: object) -> int:
+    if isinstance(data, bool) or not isinstance(data, int):
+        raise ValueReadError(f"{name}: expected an integer, received {data!r}.", f"Write {name} as a decimal integer.")
+    return data
+
+
+def _number(name: str, data: object) -> float:
+    if isinstance(data, bool) or not isinstance(data, int | float) or data != data:
+        raise ValueReadError(f"{name}: expected a number, received {data!r}.", f"Write {name} as a plain number.")
+    return float(data)
+
+
+def _flag(name: str, data: object) -> bool:
+    if not isinstance(data, bool):
+        raise ValueReadError(f"{name}: expected true or false, received {data!r}.", "Write true or false.")
+    return data

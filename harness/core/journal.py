@@ -1,0 +1,163 @@
+"""What a batch says while it runs, line by line, so that a run that is cut short leaves what it knew.
+
+A journal is held by a lock as long as its run lives. Once every process has ended it is sealed: from then on it is as
+good as the record that is made of it. What a dead run left is made a record of by the next one.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from harness.core.codec import decode, encode
+from harness.records import files
+
+SAID, OPENED, VOID, FAILED, SEALED = "said", "opened", "void", "failed", "sealed"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which batch a journal is of, and who ran it.
+
+    Args:
+        round, block, batch: where the batch stands in the plan.
+        trials: indices of the trials that were to run.
+        number: from 1.
+        run: random name of the command.
+        command, created: as typed, and when it began the batch.
+        native_digest: of the sources that it ran, edits included; None where none were planned.
+        compiler: what built them.
+    """
+
+    round: int
+    block: int
+    batch: int
+    trials: tuple[int, ...]
+    number: int
+    run: str
+    command: str
+    created: str
+    native_digest: str | None = None
+    compiler: str | None = None
+
+    @property
+    def stem(self) -> str:
+        """Begins the names of its files."""
+        return f"{self.round}-{self.block:04d}-{self.batch:04d}-{self.number:03d}"
+
+
+@dataclass
+class Told:
+    """What a journal holds.
+
+    Args:
+        attempt: of the batch.
+        said: by trial and rank.
+        opened: by rank what it said of itself.
+        void: why the rest is void, or None.
+        failures: by rank the reason that it gave itself.
+        endings: by rank why it ended badly; empty before the seal.
+        seconds: that the batch took.
+        states: of the GPUs before and after, by index.
+        sealed: whether every process had ended.
+        shown: trials whose outcome has been told to whoever listens.
+    """
+
+    attempt: Attempt
+    said: dict[int, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    opened: dict[int, dict[str, Any]] = field(default_factory=dict)
+    void: str | None = None
+    failures: dict[int, str] = field(default_factory=dict)
+    endings: dict[int, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    states: list[dict[str, Any]] = field(default_factory=list)
+    sealed: bool = False
+    shown: set[int] = field(default_factory=set)
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Take in one line behind the first."""
+        kind, rank = line["line"], int(line.get("rank", 0))
+        if kind == SAID:
+            self.said.setdefault(int(line["trial"]), {})[rank] = dict(line["facts"])
+        elif kind == OPENED:
+            self.opened[rank] = self.opened.get(rank, {}) | dict(line["facts"])
+        elif kind == VOID:
+            self.void = self.void or str(line["reason"])
+        elif kind == FAILED:
+            self.failures[rank] = str(line["reason"])
+        elif kind == SEALED:
+            self.endings = {int(one): str(why) for one, why in line["endings"].items()}
+            self.seconds, self.states, self.sealed = float(line["seconds"]), list(line["states"]), True
+
+
+class Journal:
+    """The journal of a batch that runs.
+
+    Args:
+        folder: of the journals of its plan.
+        attempt: of the batch.
+    """
+
+    def __init__(self, folder: Path, attempt: Attempt):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{attempt.stem}-{secrets.token_hex(4)}.jsonl"
+        self.told = Told(attempt)
+        files.step("journal")
+        self._stream: TextIO = self.path.open("x", encoding="utf-8")
+        fcntl.flock(self._stream, fcntl.LOCK_EX)
+        self._write({"attempt": encode(attempt)})
+
+    def add(self, line: str, **fields: Any) -> None:
+        """Write a line at once."""
+        data = {"line": line, **fields}
+        self.told.take(json.loads(json.dumps(data)))
+        self._write(data)
+
+    def seal(self, endings: Mapping[int, str], seconds: float, states: list[dict[str, Any]]) -> Told:
+        """Every process has ended: nothing can be added."""
+        files.step("seal")
+        self.add(SEALED, endings={str(rank): why for rank, why in endings.items()}, seconds=seconds, states=states)
+        os.fsync(self._stream.fileno())
+        return self.told
+
+    def remove(self) -> None:
+        """Its record is there."""
+        files.step("remove")
+        self.path.unlink(missing_ok=True)
+        self._stream.close()
+
+    def _write(self, data: Mapping[str, Any]) -> None:
+        self._stream.write(json.dumps(data) + "\n")
+        self._stream.flush()
+
+
+def left_behind(folder: Path) -> Iterator[tuple[Path, Told]]:
+    """The journals of runs that are dead, each held while it is looked at."""
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("r+", encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue  # its run is alive
+            if path.exists() and (told := read(path)) is not None:
+                yield path, told
+            path.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Told | None:
+    """What a journal holds, up to the first line that is not whole; None where not even the first is."""
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    told: Told | None = None
+    with suppress(KeyError, ValueError):
+        for line in lines:
+            data = json.loads(line)
+            if told is None:
+                told = Told(decode(Attempt, data["attempt"]))
+            else:
+                told.take(data)
+    return told

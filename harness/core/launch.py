@@ -1,0 +1,173 @@
+"""Where a batch runs on this machine: its folder, its GPUs and shares of them, its library, and then its processes."""
+
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from afdep import Layout
+from harness.core import libraries
+from harness.core.identity import Sources
+from harness.core.job import Job
+from harness.core.journal import Attempt
+from harness.core.plan import PlanFile
+from harness.core.start import GRACE_S, Listen, Seat, Start
+from harness.core.trees import exclusive_directory
+from harness.errors import MpsError, PlacementError
+from harness.machine import gpus, keeper, mps
+from harness.machine.placement import Placement, place, planned
+from harness.study import Batch, VoidError
+
+
+@dataclass(frozen=True)
+class Request:
+    """A batch that is to be started.
+
+    Args:
+        file: its plan.
+        attempt: which batch, and which of its trials.
+        batch: the batch.
+        slot: the tree that it runs.
+        sources: Python files that its processes may load.
+        scratch: parent of its folder.
+        environ: where allowed variables are taken from.
+    """
+
+    file: PlanFile
+    attempt: Attempt
+    batch: Batch
+    slot: Path
+    sources: Sources
+    scratch: Path
+    environ: Mapping[str, str]
+
+
+class Launched:
+    """The processes of a batch, with what they hold of this machine."""
+
+    def __init__(self, attempt: Attempt, folder: Path, start: Start, held: ExitStack, environ: Mapping[str, str]):
+        self.attempt, self.folder = attempt, folder
+        self._start, self._held, self._environ = start, held, environ
+        self._states: list[dict[str, Any]] = []
+        self._on_gpus = False
+        self.await_ready, self.measure, self.kill = start.await_ready, start.measure, start.kill
+
+    def go(self) -> None:
+        """Its processes may take their GPUs."""
+        self._start.go()
+
+    def watch_gpus(self) -> None:
+        """Note the state of the GPUs now, and once more at the end."""
+        self._on_gpus, self._states = True, gpus.states(self._environ)
+
+    def follow(self, listen: Listen, limit_s: float) -> dict[int, str]:
+        """As `Start.follow`."""
+        try:
+            return self._start.follow(listen, limit_s)
+        finally:
+            if self._on_gpus:
+                self._states += gpus.states(self._environ)
+            self._held.close()
+
+    def states(self) -> list[dict[str, Any]]:
+        """What the GPUs said of themselves, before and after."""
+        return self._states
+
+    def close(self, keep: bool) -> None:
+        """End what is left; its folder goes unless somebody is to look into it."""
+        self.kill()
+        self._held.close()
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def launch(request: Request, trace: Path | None) -> Launched:
+    """Start a batch.
+
+    Raises:
+        VoidError: this machine has no place for it.
+    """
+    batch, held = request.batch, ExitStack()
+    on_gpus = batch.backend == "cuda" and batch.layout is not None
+    placement = _placement(batch) if on_gpus else None
+    try:
+        shares = held.enter_context(mps.shares(placement, request.environ)) if placement else [{}]
+    except MpsError as error:
+        held.close()
+        raise VoidError(f"needs MPS: {error.reason}") from error
+    folder = exclusive_directory(request.scratch, "batch").resolve()
+    try:
+        seats = [Seat(rank if placement else None, share, batch.tool) for rank, share in enumerate(shares)]
+        start = Start(_job(request, folder, placement, trace), request.slot, seats, request.environ, _grace_s(request))
+    except BaseException:
+        held.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if batch.tool:  # a tool may not pass on the end of its input
+        keeping = held.enter_context(keeper.kept())
+        for pid in start.pids:
+            keeping.group(pid)
+    launched = Launched(request.attempt, folder, start, held, request.environ)
+    if on_gpus:
+        launched.watch_gpus()
+    return launched
+
+
+def _job(request: Request, folder: Path, placement: Placement | None, trace: Path | None) -> Path:
+    attempt, batch = request.attempt, request.batch
+    library = libraries.edited(request.slot, batch.edits) if batch.edits and batch.backend == "cuda" else None
+    return Job(
+        plan=str(request.file.path.resolve()),
+        round=attempt.round,
+        block=attempt.block,
+        batch=attempt.batch,
+        trials=attempt.trials,
+        slot=str(request.slot),
+        sources=request.sources,
+        library=None if library is None else str(library),
+        gpus=tuple(seat.gpu for seat in placement.seats) if placement else (),
+        folder=str(folder),
+        trace=None if trace is None else str(trace.resolve()),
+    ).save()
+
+
+def _grace_s(request: Request) -> float:
+    """How long ranks may go on when one is gone: their waits time out and name it."""
+    return float(getattr(request.file.plan.settings, "grace_s", GRACE_S))
+
+
+@cache
+def _gpus_here() -> gpus.Gpus | str:
+    return gpus.found()
+
+
+def _placement(batch: Batch) -> Placement:
+    """The GPU of every rank.
+
+    Raises:
+        VoidError: no GPUs, or too few of them.
+    """
+    here = _gpus_here()
+    if isinstance(here, str):
+        raise VoidError(here)
+    layout = Layout.parse(batch.layout)
+    try:
+        placement = place(layout, here.count) if batch.ranks_per_gpu is None else planned(layout, batch.ranks_per_gpu)
+    except PlacementError as error:
+        raise VoidError(error.problem) from error
+    needed = 1 + max(seat.gpu for seat in placement.seats)
+    if here.count < needed:
+        raise VoidError(f"{layout} as placed needs {needed} GPUs, this machine shows {here.count}")
+    return placement
+
+
+def room_for(layout: str) -> int | None:
+    """Transport SMs that ranks which share the GPUs of this machine have room for; None where each has its own."""
+    here = _gpus_here()
+    placement = None if isinstance(here, str) else place(Layout.parse(layout), here.count)
+    return placement.transport_sms(here.sms) if placement and placement.is_shared and not isinstance(here, str) else None
+
+

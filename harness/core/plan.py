@@ -1,0 +1,229 @@
+"""The plan: an immutable JSON file that says what is measured, with which trees, in which blocks and order.
+
+Its hash covers everything that decides a figure and nothing else: no time, no host, no path, no command line. Rounds
+that follow from results are written beside it, each once.
+"""
+
+import dataclasses
+import fcntl
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import study
+from harness.core.codec import decode, encode, short_hash
+from harness.core.identity import Identity
+from harness.errors import PlanError
+from harness.records import files
+from harness.study import Batch, Block
+
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A measured source tree.
+
+    Args:
+        name: `working`, a commit, or `installed` and a version.
+        native: native digest by target.
+        library_digest: of the Python files of `afdep` that a measuring process loads.
+        contract: number of the interface by which the harness measures it.
+    """
+
+    name: str
+    native: tuple[tuple[str, str], ...]
+    library_digest: str
+    contract: int = 2
+
+    def native_digest(self, backend: str) -> str:
+        return dict(self.native)[backend]
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """An arm of one tree on one backend, with the identity that must be loaded."""
+
+    name: str
+    tree: int
+    backend: str
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides the figures of a study.
+
+    Args:
+        study: whose program runs it.
+        name: of what it measures, as a screen's.
+        settings: of the study.
+        trees: that batches run.
+        arms: whose identities are compared with what is loaded.
+        measuring_digest: of the Python files of the harness that driver, workers and ranks load.
+        machine_digest: of the constants of the simulated machine, where one is named.
+        blocks: the first round.
+    """
+
+    study: str
+    name: str
+    settings: Any
+    trees: tuple[Tree, ...]
+    arms: tuple[PlannedArm, ...]
+    measuring_digest: str
+    machine_digest: str | None
+    blocks: tuple[Block, ...]
+    format: int = FORMAT
+
+    @property
+    def plan_hash(self) -> str:
+        return short_hash("p", as_data(self))
+
+    def trial_key(self, batch: Batch, trial: Any) -> str:
+        """Key of a trial's records: the plan, the trial, and the native digest of the tree that it runs."""
+        tree = self.trees[batch.tree].native_digest(batch.backend)
+        return short_hash("k", [self.plan_hash, encode(trial), tree, encode(batch.edits)])
+
+    def identity(self, arm: str, batch: Batch) -> Identity | None:
+        """The planned identity of an arm in a batch; None where none was planned."""
+        wanted = (arm, batch.tree, batch.backend)
+        return next((one.identity for one in self.arms if (one.name, one.tree, one.backend) == wanted), None)
+
+    def shared_identity(self) -> str | None:
+        """Why no comparison of this plan means anything: two arms have one identity without an A/A; else None."""
+        if getattr(self.settings, "declared_aa", True):
+            return None
+        for index, arm in enumerate(self.arms):
+            for other in self.arms[:index]:
+                if (other.identity, other.backend) == (arm.identity, arm.backend):
+                    return f"arms {other.name} and {arm.name} have one identity ({arm.identity.digest}) without an A/A"
+        return None
+
+
+def as_data(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data, without what has its stated default, but with its format."""
+    return {**encode(plan), "format": plan.format}
+
+
+def from_data(data: Mapping[str, Any]) -> Plan:
+    """A plan from plain data.
+
+    Raises:
+        ValueError: data of another shape, or of a study that is not here.
+    """
+    program = study.program(str(data["study"]))
+    held = {**data, "settings": None, "blocks": []}
+    plan = decode(Plan, held)
+    settings = decode(program.Settings, data["settings"])
+    return dataclasses.replace(plan, settings=settings, blocks=blocks_from(data["blocks"], program.Trial))
+
+
+def blocks_from(data: Sequence[Mapping[str, Any]], trial: type[Any]) -> tuple[Block, ...]:
+    """The blocks of a round from plain data, with the trials of their study."""
+    return tuple(_block(one, trial) for one in data)
+
+
+def _block(data: Mapping[str, Any], trial: type[Any]) -> Block:
+    batches = tuple(
+        dataclasses.replace(
+            decode(Batch, {**one, "trials": []}), trials=tuple(decode(trial, held) for held in one["trials"])
+        )
+        for one in data["batches"]
+    )
+    return dataclasses.replace(decode(Block, {**data, "batches": []}), batches=batches)
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan with what its hash leaves out.
+
+    Args:
+        path: of the file.
+        created: UTC time in ISO form.
+        command: the command line that made it.
+        plan: the plan.
+    """
+
+    path: Path
+    created: str
+    command: str
+    plan: Plan
+
+    @property
+    def plan_hash(self) -> str:
+        return self.path.stem
+
+    def rounds(self) -> Iterator[tuple[Block, ...]]:
+        """Every round that is written, the plan's own first."""
+        yield self.plan.blocks
+        trial = study.program(self.plan.study).Trial
+        number = 1
+        while (path := self._round(number)).exists():
+            yield blocks_from(json.loads(path.read_text(encoding="utf-8")), trial)
+            number += 1
+
+    def add_round(self, number: int, blocks: Sequence[Block]) -> tuple[Block, ...]:
+        """Write a round that follows from results, or take the one that is there: none is ever derived twice."""
+        files.step("round")
+        content = json.dumps([encode(one) for one in blocks], indent=1) + "\n"
+        try:
+            files.publish(self._round(number), content.encode())
+        except FileExistsError:
+            pass
+        return list(self.rounds())[number]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A block that only one process at a time runs for this plan."""
+        with self.path.with_name(f".{self.path.stem}.lock").open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+
+    def _round(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.stem}.round{number}.json")
+
+
+def save(folder: Path, plan: Plan, created: str, command: str) -> PlanFile:
+    """Keep a plan as PLAN_HASH.json; a sound one that is there already is kept, a damaged one replaced.
+
+    Raises:
+        OSError: no place for it.
+    """
+    path = folder / f"{plan.plan_hash}.json"
+    content = {"plan_hash": plan.plan_hash, "created": created, "command": command, "plan": as_data(plan)}
+    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    try:
+        files.publish(path, text.encode(), lambda written: _check(path, written))
+    except FileExistsError:
+        try:
+            return load(path)
+        except PlanError:
+            files.replace(path, text.encode())
+    return load(path)
+
+
+def load(path: Path) -> PlanFile:
+    """Read a plan file of this format and check that its content has the hash it is named after.
+
+    Raises:
+        PlanError: missing, damaged, altered, of another format or of a study that is not here.
+    """
+    return _check(path, path)
+
+
+def _check(path: Path, stored: Path) -> PlanFile:
+    try:
+        data: Any = json.loads(stored.read_text(encoding="utf-8"))
+        plan = from_data(data["plan"])
+        created, command = str(data["created"]), str(data["command"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", "Plan it again.") from error
+    if plan.format != FORMAT or not plan.plan_hash == data["plan_hash"] == path.stem:
+        raise PlanError(
+            f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again."
+        )
+    return PlanFile(path, created, command, plan)

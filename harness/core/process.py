@@ -1,0 +1,187 @@
+"""Fresh processes in a slot: how they are started, how they end, and what their end means."""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.errors import SlotPathError
+
+ALLOWED = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "CXX", "CUDA_HOME", "LD_LIBRARY_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"),
+)
+"""Variables that a measured process inherits; everything else, every control included, comes from the plan."""
+
+ORPHANED = 75
+"""Exit status of a process whose starter is gone: nobody would know of its figures."""
+
+_LONGEST_REASON = 600
+_STDERR_BYTES = 1 << 16
+"""How much of the end of a process's standard error is looked at."""
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """A fresh interpreter that never searches the folder it starts in."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment(slot: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that must load from `slot` alone.
+
+    Raises:
+        SlotPathError: a slot that cannot stand alone in a search path.
+    """
+    inherited = {name: environ[name] for name in ALLOWED if name in environ}
+    own = {
+        "PYTHONPATH": search_path(str(slot)),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "agg",
+    }
+    return inherited | own
+
+
+def search_path(text: str) -> str:
+    """The text itself if it names exactly one absolute folder.
+
+    Raises:
+        SlotPathError: an empty or relative entry, or more than one: each would let other sources in.
+    """
+    entries = text.split(os.pathsep)
+    if len(entries) != 1 or not entries[0] or not Path(entries[0]).is_absolute():
+        raise SlotPathError(
+            f"PYTHONPATH: expected the absolute path of one slot, received {text!r}.",
+            f"Keep the out folder at a path without {os.pathsep!r}; an empty entry means the current folder.",
+        )
+    return text
+
+
+def ending(returncode: int, timed_out_after_s: float | None, last_stderr: str) -> str:
+    """Why a process ended badly, in words.
+
+    Args:
+        returncode: as subprocess reports it; negative is a signal.
+        timed_out_after_s: the limit if it was ended for that, else None.
+        last_stderr: what it said last on standard error, or an empty text.
+    """
+    if timed_out_after_s is not None:
+        cause = f"timeout: still running after {timed_out_after_s:g} s"
+    elif returncode < 0:
+        cause = f"signal: ended by {signal_name(-returncode)}"
+    elif returncode:
+        cause = f"exit code {returncode}"
+    else:
+        cause = "no output: exit code 0 without a word"
+    return f"{cause}; last on stderr: {last_stderr or 'none'}"[:_LONGEST_REASON]
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, or its number where it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def tail(path: Path) -> str:
+    """The end of a file that a process may still write; an empty text where there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _STDERR_BYTES))
+        return stream.read().decode(errors="replace")
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def last_words(stderr: str) -> tuple[str, str]:
+    """What a process said last on standard error, and the next step behind it.
+
+    Of an error that ended it this is the error's own line and the line that follows, or an empty text; of anything
+    else the last line that is not blank.
+    """
+    frames = stderr.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+    error = [line.strip() for line in itertools.dropwhile(lambda line: not line[:1].strip(), frames)]
+    if "Traceback (most recent call last):" not in stderr or not error:
+        return last_line(stderr), ""
+    return error[0], error[1] if len(error) > 1 else ""
+
+
+def in_words(error: BaseException) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"[:_LONGEST_REASON]
+
+
+class Mouth:
+    """Where a process says its events: the standard output that it was started with, kept for these alone.
+
+    Whatever else is printed goes to standard error from now on, so that no library can spoil or fake an event.
+    """
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        self._lock = threading.Lock()
+
+    def say(self, event: str, **fields: Any) -> None:
+        """Say one event at once, as a line of its own."""
+        with self._lock:
+            self._stream.write(f"\n{json.dumps({'event': event, **fields})}\n")
+            self._stream.flush()
+
+
+def hear(line: str) -> dict[str, Any] | None:
+    """The event of a line; None for whatever else a tool may print."""
+    try:
+        data = json.loads(line)
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) and isinstance(data.get("event"), str) else None
+
+
+def leave_with_the_starter(hear_word: Callable[[str], None] = lambda word: None) -> None:
+    """End this process when its standard input ends, which its starter holds open; until then hear its words."""
+
+    def listen() -> None:
+        for line in sys.stdin:
+            hear_word(line.strip())
+        os._exit(ORPHANED)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
+def leave_with_the_parent() -> None:
+    """End this process of a pool when its parent ends: one that is killed would leave it waiting for ever."""
+
+    def wait() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(ORPHANED)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def leave(status: int) -> NoReturn:
+    """End this process at once, with everything said.
+
+    Threads of native libraries may still run when the interpreter takes itself apart, and can abort it after all its
+    work is done. What must be kept is written and synced before; a reader of its output that is gone is no error.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            stream.flush()
+    os._exit(status)

@@ -1,0 +1,133 @@
+"""What a command is given from outside: folders, environment, clocks and a place for its lines."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.errors import OutputClosedError, UsageError, WorkspaceError
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The world outside a command.
+
+    Args:
+        root: of the tree: its conf, records and reports, and the git repository where there is one.
+        here: where relative paths of the user start: the root of a checkout, or the current folder.
+        environ: environment variables.
+        clock: seconds since any fixed moment.
+        now: the time of day in UTC.
+        print_line: where lines go.
+    """
+
+    root: Path
+    here: Path
+    environ: Mapping[str, str]
+    clock: Callable[[], float]
+    now: Callable[[], datetime]
+    print_line: Callable[[str], None]
+
+    @property
+    def conf(self) -> Path:
+        return self.root / "conf"
+
+    def path(self, text: str) -> Path:
+        """A path that the user wrote."""
+        return (self.here / text).resolve()
+
+    def shown(self, path: Path) -> str:
+        """A path as it is printed: from where relative ones start where it lies below, else in full."""
+        return str(path.relative_to(self.here)) if path.is_relative_to(self.here) else str(path)
+
+    def timed_lines(self) -> Callable[[str], None]:
+        """Prints lines, each with the seconds since this call behind it."""
+        started = self.clock()
+        return lambda text: self.print_line(f"{text}  ({self.clock() - started:.1f} s)")
+
+
+def real() -> Desk:
+    """The desk of an ordinary command."""
+    root = Path(__file__).resolve().parents[2]
+    here = root if (root / ".git").exists() else Path.cwd()
+    return Desk(root, here, os.environ, time.monotonic, lambda: datetime.now(UTC), print_line)
+
+
+def print_line(line: str) -> None:
+    """Print a line at once; a character that the terminal lacks is replaced.
+
+    Raises:
+        OutputClosedError: nobody reads any more.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        print(line.encode(encoding, "replace").decode(encoding), flush=True)
+    except (BrokenPipeError, ValueError, OSError) as error:
+        raise OutputClosedError("standard output: expected a reader, received none.", "Read to the end.") from error
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder of plans and records: the out folder, an archive, or what a node brought back.
+
+    Args:
+        folder: absolute path.
+    """
+
+    folder: Path
+
+    @classmethod
+    def out(cls, text: str, desk: Desk) -> "Workspace":
+        """The out folder of a launcher.
+
+        Raises:
+            WorkspaceError: a file stands where the folder, or one above it, must be, or no folder can be made there.
+        """
+        path = desk.path(text)
+        nearest = next(one for one in (path, *path.parents) if one.exists())
+        if not nearest.is_dir():
+            raise WorkspaceError(
+                f"out folder {text}: expected a folder, received the file {nearest}.",
+                "Move the file away, or write launcher.out=FOLDER.",
+            )
+        if not os.access(nearest, os.W_OK) or str(path).startswith(("/proc/", "/sys/")):
+            raise WorkspaceError(
+                f"out folder {text}: expected a place to write, received one that takes no files: {nearest}.",
+                "Write launcher.out=FOLDER.",
+            )
+        return cls(path)
+
+    @property
+    def plans(self) -> Path:
+        return self.folder / "plans"
+
+    @property
+    def trees(self) -> Path:
+        return self.folder / "trees"
+
+    @property
+    def scratch(self) -> Path:
+        return self.folder / "scratch"
+
+    def records(self, plan_hash: str) -> Path:
+        return self.folder / "records" / plan_hash
+
+    def journals(self, plan_hash: str) -> Path:
+        return self.folder / "journals" / plan_hash
+
+    def report(self, plan_hash: str) -> Path:
+        return self.folder / "reports" / plan_hash / "report.md"
+
+
+def need_name(name: str, words: str) -> str:
+    """A value that has no default.
+
+    Raises:
+        UsageError: it was left out.
+    """
+    if name in ("", "???"):
+        raise UsageError(f"{words}: expected a value, received none.", f"Write {words}=VALUE.")
+    return name

@@ -1,0 +1,137 @@
+"""`NAME run` and `NAME plan`: settings, plan, executor, and what came of it."""
+
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from harness import study
+from harness.config.compose import compose
+from harness.config.read import read
+from harness.core import planning
+from harness.core import plan as plans
+from harness.core.executor import Executor, Limits, Places
+from harness.core.plan import PlanFile
+from harness.core.planning import Planned, Wanted
+from harness.desk import node, select
+from harness.desk.desk import Desk, Workspace
+from harness.desk.launcher import Launcher
+from harness.desk.progress import Progress
+from harness.errors import Exit
+from harness.records.envelope import OK
+from harness.records.table import read as read_records
+from harness.records.table import record_files
+from harness.report.results import Part, Results
+
+
+def run(name: str, texts: Sequence[str], desk: Desk) -> int:
+    """Plan a study and run what is not recorded yet; a second run of the same plan measures nothing and says so."""
+    with planned(name, texts, desk) as (wanted, launcher, made, file):
+        if launcher.name == "node":
+            return node.add(file, made.slots, made.sources, launcher, desk)
+        workspace = Workspace.out(launcher.out, desk)
+        select.use(workspace, file)
+        executor = _executor(wanted, launcher, made, file, desk)
+        _execute(executor, file, desk)
+    return conclude(file, workspace, executor, desk)
+
+
+def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
+    """Keep the plan of a study and say what it would take; nothing runs."""
+    with planned(name, texts, desk) as (_, launcher, _, file):
+        select.use(Workspace.out(launcher.out, desk), file)
+        batches = [batch for block in file.plan.blocks for batch in block.batches]
+        trials = sum(len(batch.trials) for batch in batches)
+        together = launcher.jobs if all(batch.backend == "sim" for batch in batches) else 1
+        minutes = sum(batch.expected_s for batch in batches) / 60 / together
+        desk.print_line(
+            f"plan {file.plan_hash}: {len(file.plan.blocks)} blocks, {len(batches)} batches, {trials} trials; "
+            f"about {minutes:.0f} minutes"
+        )
+        for arm in file.plan.arms:
+            desk.print_line(f"  {arm.name}: {arm.identity.digest} {arm.identity.switches_text()}".rstrip())
+        desk.print_line(f"written: {desk.shown(file.path)}")
+    return Exit.OK
+
+
+@contextmanager
+def planned(
+    name: str, texts: Sequence[str], desk: Desk
+) -> Iterator[tuple[Wanted, Launcher, Planned, PlanFile]]:
+    """What the words after a study say, its kept plan, and its trees in place for the block."""
+    config = compose(f"study/{name}", texts, desk.conf)
+    launcher = read(Launcher, config.pop("launcher"), "launcher")
+    workspace = Workspace.out(launcher.out, desk)
+    wanted = wanted_of(name, config, desk)
+    desk.print_line(f"{name} {wanted.name}: exporting, building and asking each tree what it is")
+    made = planning.make(wanted, desk.root, workspace.trees, desk.environ)
+    try:
+        command = shlex.join(["afdep-bench", name, *texts])
+        created = desk.now().isoformat(timespec="seconds")
+        yield wanted, launcher, made, plans.save(workspace.plans, made.plan, created, command)
+    finally:
+        made.slots.remove()
+
+
+def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
+    """What a composed configuration asks for: by the study's own reading, or field by field."""
+    program: Any = study.program(name)
+    settings_of = study.settings(name)
+    if settings_of is not None:
+        return settings_of(config, desk)  # type: ignore[no-any-return]
+    settings = read(program.Settings, config)
+    arms = getattr(program, "arms", lambda _: ())(settings)
+    machine = getattr(program, "machine", lambda _: None)(settings)
+    return Wanted(name, name, settings, arms=tuple(arms), machine=machine)
+
+
+def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
+    workspace = Workspace.out(launcher.out, desk)
+    program: Any = study.program(file.plan.study)
+    label, figure = getattr(program, "label", None), getattr(program, "figure", None)
+    progress = Progress(
+        (lambda trial: label(file.plan.settings, trial)) if label else str,
+        figure or (lambda rows: OK),
+        desk.clock,
+        desk.print_line,
+    )
+    executor = Executor(
+        file,
+        made.slots,
+        made.sources,
+        Places(
+            workspace.records(file.plan_hash),
+            workspace.journals(file.plan_hash),
+            workspace.scratch,
+            wanted.trace,
+        ),
+        Limits(launcher.jobs, launcher.timeout_s, time.monotonic() + 60 * launcher.minutes),
+        progress.stage,
+        progress.judged,
+        desk.environ,
+        desk.now,
+        file.command,
+    )
+    progress.total = executor.num_missing()
+    return executor
+
+
+def _execute(executor: Executor, file: PlanFile, desk: Desk) -> None:
+    total = sum(len(batch.trials) for block in file.plan.blocks for batch in block.batches)
+    desk.print_line(f"plan {file.plan_hash}: {total} trials, {executor.num_missing()} to run")
+    if executor.num_missing() == 0:
+        desk.print_line("nothing to measure: every trial of this plan is recorded")
+    executor.execute()
+
+
+def conclude(file: PlanFile, workspace: Workspace, executor: Executor, desk: Desk) -> int:
+    """Print what the records say and every failure; the exit status says what that amounts to."""
+    report: Any = study.report(file.plan.study)
+    part = Part(file, read_records(record_files(workspace.records(file.plan_hash))))
+    results = Results(file.plan.study, file.plan.name, (part,))
+    desk.print_line("\n" + report.summary(results))
+    for one in executor.failures:
+        desk.print_line(f"failed: {one.reason}")
+        desk.print_line(f"  all of stderr in {desk.shown(one.folder) if one.folder else 'no folder'}")
+    return Exit.ERROR if executor.failures and report.status(results) == Exit.OK else int(report.status(results))

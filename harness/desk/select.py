@@ -1,0 +1,116 @@
+"""Which plans and which records a command is about."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from afdep import NativeDigest
+from harness.core import plan as plans
+from harness.core.plan import PlanFile
+from harness.desk.desk import Desk, Workspace
+from harness.errors import PlanError, ReportError, valid_names
+from harness.records import files, table
+from harness.records.table import Reading
+from harness.report.results import Part, Results
+from harness.studies.screen import archived
+
+LATEST, ALL, ANY, OUT = "latest", "all", "any", "out"
+
+
+def select(study: str, config: Mapping[str, Any], desk: Desk) -> Results:
+    """Load what the keys `source`, `plan` and `digest` name.
+
+    Raises:
+        ReportError: no such source, no plan of the study there, or not this one.
+        DigestError: a digest that is not written as one.
+    """
+    source = str(config["source"])
+    wanted = str(config.get("plan", LATEST))
+    path = desk.path(str(config["launcher"]["out"]) if source == OUT else source)
+    if not path.exists():
+        raise ReportError(
+            f"source {source}: expected records, received nothing of that name.",
+            "Run the study first, or name a folder or file below records/.",
+        )
+    if path.is_file() or not (path / "plans").is_dir():
+        return _of_digest(Results(study, path.stem, (Part(None, _read(path)),)), config)
+    workspace = Workspace(path)
+    found, damaged = plan_files(workspace)
+    own = [file for file in found if file.plan.study == study]
+    chosen = _chosen(own, ALL if source != OUT and wanted == LATEST else wanted, study, workspace)
+    parts = tuple(Part(file, table.read(table.record_files(workspace.records(file.plan_hash)))) for file in chosen)
+    name = chosen[0].plan.name if source == OUT else path.name
+    return _of_digest(Results(study, name, parts, damaged), config)
+
+
+def _read(path: Path) -> Reading:
+    return table.read([path] if path.is_file() else table.record_files(path))
+
+
+def plan_files(workspace: Workspace) -> tuple[list[PlanFile], dict[str, str]]:
+    """Every plan of a folder, the oldest first, and those that cannot be read with their reasons."""
+    found: list[PlanFile] = []
+    damaged: dict[str, str] = {}
+    for path in sorted(workspace.plans.glob("p*.json")):
+        if path.name.count(".") > 1:  # a round of a plan
+            continue
+        try:
+            found.append(load(path))
+        except PlanError as error:
+            damaged[path.name] = error.problem
+    return sorted(found, key=lambda one: (one.created, one.plan_hash)), damaged
+
+
+def load(path: Path) -> PlanFile:
+    """A plan file of any format.
+
+    Raises:
+        PlanError: it cannot be read.
+    """
+    try:
+        version = json.loads(path.read_text(encoding="utf-8"))["plan"].get("version")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        version = None
+    return archived.load(path) if version == 1 else plans.load(path)
+
+
+def use(workspace: Workspace, file: PlanFile) -> None:
+    """Make a plan the latest one of its study: the one that was worked on last."""
+    files.replace(_pointer(workspace, file.plan.study), file.plan_hash.encode())
+
+
+def _pointer(workspace: Workspace, study: str) -> Path:
+    return workspace.plans / f".latest-{study}"
+
+
+def _chosen(own: list[PlanFile], wanted: str, study: str, workspace: Workspace) -> list[PlanFile]:
+    by_hash = {file.plan_hash: file for file in own}
+    if not own:
+        raise ReportError(
+            f"plans of {study} under {workspace.folder.name}: expected at least one, received none.",
+            f"Run `afdep-bench {study}` first.",
+        )
+    if wanted == ALL:
+        return own
+    if wanted == LATEST:
+        pointer = _pointer(workspace, study)
+        used = pointer.read_text(encoding="utf-8").strip() if pointer.exists() else ""
+        return [by_hash.get(used, own[-1])]
+    if wanted not in by_hash:
+        names = [LATEST, ALL, *by_hash]
+        raise ReportError(f"plan: expected one that is here, received {wanted!r}.", valid_names(wanted, names))
+    return [by_hash[wanted]]
+
+
+def _of_digest(results: Results, config: Mapping[str, Any]) -> Results:
+    wanted = config.get("digest", ANY)
+    if wanted == ANY:
+        return results
+    digest = str(NativeDigest.parse(wanted))
+    parts = []
+    for part in results.parts:
+        rows = tuple(row for row in part.reading.rows if row.get("native_digest") == digest)
+        parts.append(replace(part, reading=replace(part.reading, rows=rows)))
+    return replace(results, parts=tuple(parts))

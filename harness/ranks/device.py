@@ -1,0 +1,68 @@
+"""The ranks of a batch on GPUs: this process is one of them."""
+
+import os
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from harness.core.worker import Session
+from harness.errors import RankError
+from harness.ranks import contract, deepep, nccl, own
+from harness.ranks.endpoint import Endpoint, Opening
+from harness.ranks.group import Group
+from harness.study import VoidError
+
+_HOST_TIMEOUT = timedelta(seconds=60)
+_EXTERNAL = {"nccl": nccl.open_end, "deepep": deepep.open_end}
+
+
+def make(session: Session) -> "DeviceGroup":
+    """The group of a process."""
+    return DeviceGroup(session)
+
+
+class DeviceGroup(Group):
+    """One rank of a batch, which has joined the others."""
+
+    def __init__(self, session: Session):
+        super().__init__(session)
+        started = time.monotonic()
+        rank, job = int(os.environ["RANK"]), session.job
+        if torch.cuda.device_count() <= job.gpus[rank]:
+            raise RankError({rank: f"GPU {job.gpus[rank]} expected, this process sees {torch.cuda.device_count()}"})
+        torch.cuda.set_device(job.gpus[rank])
+        torch.zeros((), device="cuda")  # makes the context, so that no trial's time holds it
+        dist.init_process_group("gloo", timeout=_HOST_TIMEOUT)
+        self.facts: dict[str, Any] = {
+            "device": torch.cuda.get_device_name(),
+            "gpu": job.gpus[rank],
+            "gpus": 1 + max(job.gpus),
+            "gpu_uuid": str(torch.cuda.get_device_properties(job.gpus[rank]).uuid),
+            "torch": str(torch.__version__),
+            "join_s": round(time.monotonic() - started, 3),
+        }
+        session.opened(**self.facts)
+
+    def open(self, what: Opening) -> Endpoint:
+        """This rank's end of an arm; collective.
+
+        Raises:
+            VoidError: the arm cannot be had here, what was loaded is not what was planned, or another machine.
+        """
+        started = time.monotonic()
+        external = _EXTERNAL.get(what.arm)
+        end: Endpoint = external(self, what) if external else own.open_end(self, what)
+        planned = what.backend.machine.partition("-")[0].upper()
+        if planned not in self.facts["device"].upper():
+            raise VoidError(
+                f"machine: the plan expects {what.backend.machine}, this rank runs on {self.facts['device']}"
+            )
+        self.session.opened(open_s=round(time.monotonic() - started, 3))
+        return self._opened(what.arm, end)
+
+    def buffer(self, **fields: Any) -> Any:
+        """A Buffer of the tree's library, or of the edited one; collective."""
+        return contract.buffer(self.library, **fields)

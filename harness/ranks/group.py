@@ -1,0 +1,84 @@
+"""What every group of ranks does for a study's program: settings, turns, checks of what was loaded, and its end."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness.core.identity import Identity
+from harness.core.worker import MEASURE, Session
+from harness.ranks import contract
+from harness.ranks.cells import TRACE, Row
+from harness.ranks.endpoint import Endpoint
+from harness.study import VoidError
+
+
+class Group:
+    """The ranks of a batch: this process is one of them, or holds them all.
+
+    Args:
+        session: of the process.
+    """
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.rank = session.rank
+        self.settings: Any = session.plan.settings
+        self.library = None if session.job.library is None else Path(session.job.library)
+        self.folder = Path.cwd()
+        self._endpoints: list[Endpoint] = []
+
+    def turn(self) -> None:
+        """Wait until nobody else measures on this machine."""
+        self.session.wait(MEASURE)
+
+    def stage(self, text: str) -> None:
+        """Say how far this process has come."""
+        self.session.mouth.say("stage", text=text)
+
+    def check(self, arm: str, loaded: Identity) -> dict[str, Any]:
+        """What was loaded, as record fields.
+
+        Raises:
+            VoidError: it is not what the plan expects, or not from the slot.
+        """
+        module = Path(str(sys.modules["afdep"].__file__)).resolve()
+        if not module.is_relative_to(self.session.slot):
+            raise VoidError("afdep loaded from outside the slot")
+        planned = self.session.plan.identity(arm, self.session.batch)
+        if planned is not None and (different := planned.difference(loaded)) is not None:
+            raise VoidError(different)
+        return {
+            "module_path": module.relative_to(self.session.slot).as_posix(),
+            "safe_path": bool(sys.flags.safe_path),
+            "loaded_digest": loaded.digest,
+            "loaded_protocol": loaded.protocol,
+            "loaded_switches": loaded.switches_text(),
+        }
+
+    def trace(self, row: Row) -> Any:
+        """The recorded ids of a row, or None where it takes none.
+
+        Raises:
+            VoidError: they are not the planned ones.
+        """
+        kind, _, planned = row.routing.partition("@")
+        if kind != TRACE:
+            return None
+        found = contract.modules().afdep.Trace.load(Path(str(self.session.job.trace)), row.num_experts)
+        if found.digest != planned:
+            raise VoidError(f"trace changed since the plan: {planned} planned, {found.digest} found")
+        return found
+
+    def close(self) -> None:
+        """Give back what is open; collective."""
+        for one in self._endpoints:
+            one.close()
+        self._endpoints.clear()
+
+    def _opened(self, arm: str, end: Endpoint) -> Endpoint:
+        """An endpoint that is what the plan expects, once its facts are said."""
+        self._endpoints.append(end)
+        checked = self.check(arm, end.identity)
+        roles = {str(rank): role for rank, role in end.roles.items()}
+        self.session.opened(**end.facts, registered_bytes=end.registered_bytes, loaded=checked, roles=roles)
+        return end

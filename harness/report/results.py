@@ -1,0 +1,74 @@
+"""What a report is made of: plans with their records, or records alone where they are older than plans."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from harness.core.plan import Plan, PlanFile
+from harness.records.envelope import OK, Envelope, Row
+from harness.records.table import Reading
+
+R = TypeVar("R", bound=Row)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One plan with what is recorded of it.
+
+    Args:
+        file: the plan, or None where records are all there is.
+        reading: its records.
+    """
+
+    file: PlanFile | None
+    reading: Reading
+
+    @property
+    def plan(self) -> Plan:
+        assert self.file is not None, "records without a plan"
+        return self.file.plan
+
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """The rows of a table."""
+        return self.reading.of(kind)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a page is about.
+
+    Args:
+        study: whose page it is.
+        name: of the archive, or of what the plan measures.
+        parts: plans with their records, the oldest first.
+        damaged: plan files that cannot be read, by name and reason.
+    """
+
+    study: str
+    name: str
+    parts: tuple[Part, ...]
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """The rows of a table, over all parts."""
+        return tuple(row for part in self.parts for row in part.of(kind))
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """All rows as plain data."""
+        return tuple(row for part in self.parts for row in part.reading.rows)
+
+
+def latest(rows: Sequence[Envelope]) -> list[Envelope]:
+    """The rows of the latest attempt; of equal ones those that count."""
+    if not rows:
+        return []
+    best = max(rows, key=lambda row: (row.status == OK, row.attempt))
+    return [row for row in rows if (row.run, row.attempt, row.status == OK) == (best.run, best.attempt, best.status == OK)]
+
+
+def counts(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many rows have which status, in words."""
+    found = Counter(str(row["status"]) for row in rows if "status" in row)
+    return ", ".join(f"{count:,} {status}" for status, count in sorted(found.items())) or "no records"

@@ -1,0 +1,44 @@
+"""What empty exchanges cost, by layout and arm."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from harness.errors import Exit
+from harness.ranks.exchanges import RoundTrip, latency_us
+from harness.records.envelope import OK
+from harness.report import page
+from harness.report.markdown import ABSENT, KIND_OF_BACKEND, table
+from harness.report.results import Results
+
+
+def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """The page in Markdown."""
+    ends = ["## Void, failed or missing", page.not_ok(results), "## Provenance", page.provenance(results)]
+    return page.assemble("What an exchange without tokens costs", [_table(results), *ends])
+
+
+def _table(results: Results) -> str:
+    rows = [row for row in results.of(RoundTrip) if row.status == OK]
+    arms = list(dict.fromkeys(row.arm for row in rows))
+    kinds = list(dict.fromkeys(KIND_OF_BACKEND[row.backend] for row in rows))
+    lines = []
+    for layout in dict.fromkeys(row.layout for row in rows):
+        lines.append([layout, *(_us([r for r in rows if (r.layout, r.arm) == (layout, arm)]) for arm in arms)])
+    return table(["layout", *(f"`{arm}` {', '.join(kinds)}, us" for arm in arms)], lines, range(1, len(arms) + 1))
+
+
+def _us(rows: Sequence[RoundTrip]) -> str:
+    by_process: dict[str, list[RoundTrip]] = {}
+    for row in rows:
+        by_process.setdefault(f"{row.key} {row.attempt}", []).append(row)
+    return f"{median(map(latency_us, by_process.values())):.1f}" if by_process else ABSENT
+
+
+def summary(results: Results) -> str:
+    """What a command prints at its end."""
+    return f"{_table(results)}\n\n{page.not_ok(results)}"
+
+
+def status(results: Results) -> Exit:
+    """Done where something was measured."""
+    return Exit.OK if any(row["status"] == OK for row in results.rows) else Exit.NOTHING
