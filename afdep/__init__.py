@@ -35,9 +35,10 @@ from afdep.errors import (
 from afdep.graph import Graph
 from afdep.layout import Layout
 from afdep.machine import Machine
+from afdep.routing import Load
 from afdep.shapes import ExchangeShape
 from afdep.simulator import BlockedWait, KernelTime
-from afdep.timing import Load, Timing
+from afdep.timing import Timing
 from afdep.trace import Trace
 from afdep.world import World
 

@@ -16,7 +16,7 @@ from afdep.buffer import Received
 from afdep.errors import AfdepError, DeadlockError, MemoryFaultError, MismatchError
 from afdep.giving_up import Abort, BadRoute, Refusal, RefusalBeside, TimeOut
 from afdep.reference import Sent
-from afdep.timing import Load
+from afdep.routing import Load
 
 if TYPE_CHECKING:
     from afdep.buffers import Buffers

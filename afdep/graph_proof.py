@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from afdep import proof
 from afdep.reference import Sent
-from afdep.timing import Load
+from afdep.routing import Load
 
 if TYPE_CHECKING:
     from afdep.buffers import Buffers

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from afdep import abort_proof, graph_proof, scenario
+from afdep import abort_proof, graph_proof, proof, scenario
 from afdep.errors import AfdepError
 from afdep.interleaving import prove_interleaved
 from afdep.machine import Machine
@@ -58,7 +58,7 @@ def run_seed(hunt: Hunt, seed: int) -> Finding | None:
             other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
             prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
         else:
-            world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
+            proof.prove(world, drawn.rounds[0], hunt.capacity, seed)
     except AfdepError as error:
         return Finding(seed, drawn, error, tuple(world.simulator.take_trace()))
     return None

@@ -7,7 +7,7 @@ from afdep.buffer import Received
 from afdep.buffers import Buffers
 from afdep.errors import MismatchError
 from afdep.reference import Sent
-from afdep.timing import Load
+from afdep.routing import Load
 
 _PAYLOAD_STRIDE = 1_000_003
 

@@ -24,7 +24,7 @@ def struct_of(shape: ExchangeShape, arm: Arm) -> ShapeStruct:
         dtype=_DTYPES.index(shape.dispatch_dtype),
         transport_sms=shape.transport_sms,
         protocol=_PROTOCOLS.index(arm.protocol),
-        switches=controls.bits(arm),
+        switches=controls.bits(arm.switches),
         expert_alignment=shape.expert_alignment,
     )
 

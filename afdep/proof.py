@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from afdep import checks, fp8, reference
 from afdep.buffer import Received
-from afdep.errors import MismatchError
+from afdep.errors import MismatchError, ShapeError
 from afdep.reference import Sent
+from afdep.routing import Load
 from afdep.shapes import ExchangeShape
-from afdep.timing import Load
 
 if TYPE_CHECKING:
     from afdep.buffers import Buffers
@@ -30,24 +30,30 @@ class Exchange:
 def prove(world: "Buffers", loads: Sequence[Load], bucket: int, seed: int) -> None:
     """Run the exchanges free, one behind the other, over poisoned memory, and check them.
 
-    What the FFN ranks received is checked in the last exchange: each overwrites the one before.
+    What the FFN ranks received is checked in the last exchange: each overwrites the one before. A World of the mode
+    `time` moves the rows here too.
 
     Args:
-        world: the group; its payload must be on.
-        loads: what the sources send in each exchange.
+        world: the group.
+        loads: what the sources send in each exchange, at least one.
         bucket: of the exchanges whose load names none.
         seed: of the payload, which differs from exchange to exchange.
 
     Raises:
         MismatchError: the first difference.
+        ShapeError: no exchange.
+        OrderError: inside a capture.
     """
+    if not loads:
+        raise ShapeError("exchanges", "1 or more", 0, "A proof of no exchange proves nothing.")
     buckets = [load.bucket or bucket for load in loads]
-    world.poison(max(buckets, default=bucket))
-    exchanges = [
-        enqueue(world, draw(world, load, seed + index), own_bucket)
-        for index, (load, own_bucket) in enumerate(zip(loads, buckets, strict=True))
-    ]
-    world.run()
+    with world.moving_payload():
+        world.poison(max(buckets))
+        exchanges = [
+            enqueue(world, draw(world, load, seed + index), own_bucket)
+            for index, (load, own_bucket) in enumerate(zip(loads, buckets, strict=True))
+        ]
+        world.run()
     check(world, exchanges)
 
 

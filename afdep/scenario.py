@@ -11,7 +11,7 @@ from afdep import giving_up, routing
 from afdep.arms import Arm
 from afdep.build import Fiber
 from afdep.layout import Layout
-from afdep.timing import Load
+from afdep.routing import Load
 
 HUNT_FOLDER = Path(__file__).parents[1] / "conf" / "hunt"
 

@@ -18,7 +18,7 @@ MOST_RANDOM_BITS = 28
 PROGRAM = """
 import sys
 from pathlib import Path
-from afdep import World
+from afdep import World, proof
 from afdep.hunt import small_machine
 from afdep.interleaving import prove_interleaved
 from afdep.scenario import Hunt, draw
@@ -31,7 +31,7 @@ for seed in range(seeds):
     more = {"transport_sms": hunt.transport_sms, "machine": small_machine(), "library": library}
     world = World(drawn.layout, arm=arm, **shape, **more)
     if (second := drawn.second) is None:
-        world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
+        proof.prove(world, drawn.rounds[0], hunt.capacity, seed)
         continue
     other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
     prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
