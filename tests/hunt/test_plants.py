@@ -13,9 +13,9 @@ import pytest
 
 import afdep
 from afdep import proof
-from afdep.hunt import Finding, run_seed, run_seeds
-from afdep.minimise import minimise
-from afdep.scenario import Hunt
+from afdep.proof.hunt import Finding, run_seed, run_seeds
+from afdep.proof.minimise import minimise
+from afdep.proof.scenario import Hunt
 from harness.faults.plant import Plant, build_with
 from harness.faults.plants import ALL, PLANTS
 from harness.surroundings import Surroundings

@@ -4,8 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from afdep import Load, MismatchError, ShapeError, checks, fp8, proof, reference
-from afdep.hunt import small_machine
+from afdep import Load, MismatchError, ShapeError, fp8, proof, reference
+from afdep.proof import checks
+from afdep.proof.hunt import small_machine
 from afdep.reference import Sent
 from tests.sim.exchanges import ARMS, answer, full, make_routes, make_world
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from afdep import DeadlockError, DeviceAssertion, OrderError, ShapeError, proof
-from afdep.interleaving import Flight
+from afdep.proof.interleaving import Flight
 from afdep.routing import Load
 from tests.sim.exchanges import ARMS, MACHINE, SMALL_SMS, changed_machine, full, make_routes, make_world, send
 

@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from ctypes import byref
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from afdep import controls, native_shape
+from afdep import abi, controls
 from afdep.arms import Arm
-from afdep.buffer import Buffer
 from afdep.errors import OrderError, ShapeError
-from afdep.graph import Graph, capturing
-from afdep.group import Group
-from afdep.native import byref
 from afdep.reference import BF16
-from afdep.session import Session
 from afdep.shapes import ExchangeShape
+from afdep.sim.buffer import Buffer
+from afdep.sim.graph import Graph, capturing
+from afdep.sim.group import Group
+from afdep.sim.session import Session
 
 _POISON = 0xFF
 
@@ -41,7 +41,7 @@ class Buffers:
         self.simulator = session.simulator
         self._session = session
         self._native = session.simulator.native
-        self._native_shape = native_shape.struct_of(shape, arm)
+        self._native_shape = abi.struct_of(shape, arm)
         self._handle = self.simulator.add_buffers(self._native_shape)
         self._group = Group(session, shape, self._handle)
         self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
@@ -54,7 +54,7 @@ class Buffers:
             "digest": info.digest,
             "target": info.target,
             "fiber": info.fiber,
-            "protocol": native_shape.protocol_of(self._native_shape),
+            "protocol": abi.protocol_of(self._native_shape),
             "switches": dict(controls.from_bits(self._native_shape.switches)),
         }
 

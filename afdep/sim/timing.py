@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from afdep.simulator import KernelTime
+from afdep.sim.simulator import KernelTime
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from afdep.errors import OrderError
-from afdep.session import Member, Session
+from afdep.sim.session import Member, Session
 
 
 class Graph:

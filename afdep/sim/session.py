@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from afdep.errors import AfdepError, OrderError
-from afdep.simulator import Simulator
+from afdep.sim.simulator import Simulator
 
 
 class Member(Protocol):

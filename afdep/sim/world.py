@@ -8,19 +8,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import build, inputs, native, timing
+from afdep import build
 from afdep.arms import Arm
-from afdep.buffers import Buffers
 from afdep.errors import ShapeError
 from afdep.layout import Layout
 from afdep.machine import Machine
-from afdep.native import OptionsStruct
 from afdep.reference import BF16
 from afdep.routing import Load
-from afdep.session import Session
 from afdep.shapes import ExchangeShape
-from afdep.simulator import Simulator
-from afdep.timing import Timing
+from afdep.sim import inputs, native, timing
+from afdep.sim.buffers import Buffers
+from afdep.sim.native import OptionsStruct
+from afdep.sim.session import Session
+from afdep.sim.simulator import Simulator
+from afdep.sim.timing import Timing
 
 Mode = Literal["check", "time", "hunt"]
 
