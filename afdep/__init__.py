@@ -1,45 +1,52 @@
 """Role-specialized expert-parallel communication for Attention-FFN disaggregation.
 
-The modules `checks`, `controls`, `hunt`, `reference`, `routing` and `window` are public by name.
+`Buffer` is a rank on a GPU, in torch; `World` holds all ranks of a layout on the simulator, with a `SimBuffer` each.
+Names load what they need when they are first used: importing `afdep` needs neither torch nor a compiler.
 """
 
-from afdep import checks, controls, hunt, reference, routing, window
-from afdep.arms import PRESETS, Arm
-from afdep.buffer import Buffer, Received
-from afdep.buffers import Buffers
-from afdep.device_errors import AgreementError, CaptureError, DeviceError, PeerTimeoutError, WaitTimeoutError
-from afdep.digest import NativeDigest, native_digest
-from afdep.errors import (
-    AfdepError,
-    ArmError,
-    BucketMismatchError,
-    BuildError,
-    CapacityError,
-    ControlError,
-    DeadBufferError,
-    DeadlockError,
-    DeviceAssertion,
-    DigestError,
-    IdTypeError,
-    LayoutError,
-    MachineError,
-    MemoryFaultError,
-    MismatchError,
-    OrderError,
-    OutOfMemoryError,
-    PeerRefusedError,
-    RoutingError,
-    ShapeError,
-    TokenCountAssertion,
-)
-from afdep.graph import Graph
-from afdep.layout import Layout
-from afdep.machine import Machine
-from afdep.shapes import ExchangeShape
-from afdep.simulator import BlockedWait, KernelTime
-from afdep.timing import Load, Timing
-from afdep.trace import Trace
-from afdep.world import World
+from typing import TYPE_CHECKING
+
+from afdep.lazy import names_of as _names_of
+
+if TYPE_CHECKING:
+    from afdep import build, controls, fp8, proof, reference, routing, window
+    from afdep.arms import PRESETS, Arm
+    from afdep.device_errors import AgreementError, CaptureError, DeviceError, PeerTimeoutError, WaitTimeoutError
+    from afdep.digest import NativeDigest, native_digest
+    from afdep.errors import (
+        AfdepError,
+        ArmError,
+        BucketMismatchError,
+        BuildError,
+        CapacityError,
+        ControlError,
+        DeadBufferError,
+        DeadlockError,
+        DeviceAssertion,
+        DigestError,
+        IdTypeError,
+        LayoutError,
+        MachineError,
+        MemoryFaultError,
+        MismatchError,
+        OrderError,
+        OutOfMemoryError,
+        PeerRefusedError,
+        RoutingError,
+        ShapeError,
+        TokenCountAssertion,
+    )
+    from afdep.layout import Layout
+    from afdep.machine import Machine
+    from afdep.routing import Load
+    from afdep.shapes import ExchangeShape
+    from afdep.sim.buffer import Buffer, Received
+    from afdep.sim.buffers import Buffers
+    from afdep.sim.graph import Graph
+    from afdep.sim.simulator import BlockedWait, KernelTime
+    from afdep.sim.timing import Timing
+    from afdep.sim.world import World
+    from afdep.trace import Trace
 
 __all__ = [
     "PRESETS",
@@ -84,11 +91,14 @@ __all__ = [
     "Trace",
     "WaitTimeoutError",
     "World",
-    "checks",
+    "build",
     "controls",
-    "hunt",
+    "fp8",
     "native_digest",
+    "proof",
     "reference",
     "routing",
     "window",
 ]
+
+__getattr__, __dir__ = _names_of(__name__)

@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from afdep.digest import TREE, native_digest
+from afdep.digest import native_digest
 from afdep.errors import BuildError
+from afdep.tree import root
 
 Fiber = Literal["warp", "thread"]
 
@@ -42,7 +43,7 @@ def cache_folder() -> Path:
 
 
 def build(
-    fiber: Fiber = "warp", tree: Path = TREE, flags: tuple[str, ...] = ("-O3",), folder: Path | None = None
+    fiber: Fiber = "warp", tree: Path | None = None, flags: tuple[str, ...] = ("-O3",), folder: Path | None = None
 ) -> Path:
     """The simulator's shared library of a tree, built if the cache does not have it.
 
@@ -63,7 +64,7 @@ def build(
     return _cached(command, _UNITS, f"libafdep_sim_{fiber}", tree, folder)
 
 
-def build_cuda(tree: Path = TREE, folder: Path | None = None) -> Path:
+def build_cuda(tree: Path | None = None, folder: Path | None = None) -> Path:
     """The CUDA target's shared library of a tree (sm_90a, static CUDA runtime), built if the cache does not have it.
 
     A tree that travels without a compiler carries its library: see `carried`.
@@ -81,8 +82,9 @@ def build_cuda(tree: Path = TREE, folder: Path | None = None) -> Path:
     return _cached(command, _CUDA_UNITS, "libafdep_cuda", tree, folder)
 
 
-def carried(tree: Path = TREE) -> Path:
+def carried(tree: Path | None = None) -> Path:
     """Where a tree carries the built CUDA library of exactly its native sources: `native/DIGEST` in the tree."""
+    tree = tree or root()
     return tree / "native" / str(native_digest(tree)) / "libafdep_cuda.so"
 
 
@@ -102,7 +104,8 @@ def build_info(library: Path) -> dict[str, Any]:
     return info
 
 
-def _cached(command: list[str], units: tuple[str, ...], stem: str, tree: Path, folder: Path | None) -> Path:
+def _cached(command: list[str], units: tuple[str, ...], stem: str, tree: Path | None, folder: Path | None) -> Path:
+    tree = tree or root()
     digest = native_digest(tree)
     command = [*command, f'-DAFDEP_NATIVE_DIGEST="{digest}"']
     # The compiler is known by what it says of itself: a build on one machine serves another that has the same one.

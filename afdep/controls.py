@@ -4,16 +4,11 @@ A wire control changes what peers see, so every rank of a group must have the sa
 changes how a rank runs its own kernels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from afdep.errors import ControlError, choices
-
-if TYPE_CHECKING:
-    from afdep.arms import Arm
 
 Switches = tuple[tuple[str, int], ...]
 """Controls that differ from their default, as (name, value), in the order of CONTROLS."""
@@ -90,9 +85,9 @@ def from_environ(environ: Mapping[str, str]) -> Switches:
     return canonical(parse_value(name, text) for name, text in sorted(environ.items()) if name.startswith(PREFIX))
 
 
-def bits(arm: Arm) -> int:
-    """The controls of an arm as the word the native library takes: bit `Control.bit` holds the value."""
-    values = dict(arm.switches)
+def bits(switches: Switches) -> int:
+    """Switches as the word the native library takes: bit `Control.bit` holds the value."""
+    values = dict(switches)
     return sum(values.get(control.name, control.default) << control.bit for control in CONTROLS)
 
 

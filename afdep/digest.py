@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afdep.errors import DigestError
-
-TREE = Path(__file__).resolve().parents[1]
-"""The tree this package was loaded from."""
+from afdep.tree import root
 
 _SOURCES = ("vendor/elastic", "vendor/simgpu", "afdep/csrc")
 _SUFFIXES = (".h", ".hpp", ".cuh", ".cpp", ".cu")
@@ -42,18 +40,20 @@ class NativeDigest:
         return self.text
 
 
-def native_sources(tree: Path = TREE) -> list[Path]:
+def native_sources(tree: Path | None = None) -> list[Path]:
     """Every native source file of a tree, in the order they are digested."""
+    tree = tree or root()
     found = (path for folder in _SOURCES for path in (tree / folder).rglob("*"))
     return sorted(path for path in found if path.suffix in _SUFFIXES and path.is_file())
 
 
-def native_digest(tree: Path = TREE) -> NativeDigest:
+def native_digest(tree: Path | None = None) -> NativeDigest:
     """The digest of a tree's native sources: names and contents, nothing else.
 
     Raises:
         DigestError: the tree has no native sources.
     """
+    tree = tree or root()
     sources = native_sources(tree)
     if not sources:
         raise DigestError(

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from afdep.errors import MachineError, choices
-
-MACHINE_FOLDER = Path(__file__).parents[1] / "conf" / "machine"
+from afdep.tree import root
 
 _FIELDS = ("value", "unit", "source")
 
@@ -37,14 +36,19 @@ class Machine:
     table: tuple[Constant, ...]
 
     @classmethod
-    def load(cls, name: str, folder: Path = MACHINE_FOLDER) -> "Machine":
+    def load(cls, name: str, folder: Path | None = None) -> "Machine":
         """Read `folder/NAME.yaml`: a mapping from constant to {value, unit, source}.
+
+        Args:
+            name: the machine's.
+            folder: by default `conf/machine` of the tree.
 
         Raises:
             MachineError: no such machine (valid names listed), not YAML, or a constant that is not such a mapping.
         """
         import yaml  # a node that only runs device ranks reads no machine file, and has no YAML
 
+        folder = folder or root() / "conf" / "machine"
         known = sorted(path.stem for path in folder.glob("*.yaml"))
         if name not in known:
             raise MachineError(f"machine: expected a known name, received {name!r}.", choices(name, known))

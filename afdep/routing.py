@@ -1,10 +1,11 @@
-"""Expert ids: the generated routings of a screen, and the checks on ids a caller passes.
+"""Expert ids: what the sources send in an exchange, the generated routings of a screen, and the checks on ids.
 
 Ids are an array [T, K]; -1 is a lane without a route. Within a token no expert stands twice.
 """
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,19 @@ _BLOCK_ELEMENTS = 1 << 21
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the sources send in one exchange.
+
+    Args:
+        topk_idx: expert ids [T, K] of each source, by source index.
+        bucket: of this exchange, where it differs from the call's.
+    """
+
+    topk_idx: Sequence[NDArray[Any]]
+    bucket: int | None = None
 
 
 class InvalidId(NamedTuple):

@@ -11,7 +11,8 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 
-from afdep import build, calls, controls, native_shape
+from afdep import abi, build, calls, controls
+from afdep.abi import ReceivedStruct
 from afdep.arms import Arm
 from afdep.cuda import agreement, capture, inputs, native, windows
 from afdep.cuda.counts import PendingCounts
@@ -24,7 +25,6 @@ from afdep.cuda.received import DeviceReceived, received_views
 from afdep.cuda.streams import high_priority, ordered
 from afdep.errors import ShapeError
 from afdep.layout import Layout, Role
-from afdep.native import ReceivedStruct
 from afdep.shapes import ExchangeShape
 
 _FIRST_TIMEOUT_S = 120.0
@@ -96,7 +96,7 @@ class DeviceBuffer:
         agreement.agree(group, agreement.fields(self.shape, self.arm, self._native.build_info.digest))
         self.rank = dist.get_rank(group)
         self.role = self.layout.role(self.rank)
-        self._native_shape = native_shape.struct_of(self.shape, self.arm)
+        self._native_shape = abi.struct_of(self.shape, self.arm)
         self._timeout_s = timeout_s
         first_timeout_s = max(timeout_s, _FIRST_TIMEOUT_S) if first_timeout_s is None else first_timeout_s
         self._end = NativeRank(self._native, group, self.rank, self._native_shape, maker, first_timeout_s)

@@ -2,11 +2,11 @@
 
 from ctypes import byref, c_int32, c_uint64
 
+from afdep.abi import ErrorRecordStruct
 from afdep.cuda.native import CudaLibrary, WaitRecordStruct
 from afdep.device_errors import PeerTimeoutError, WaitTimeoutError
 from afdep.failure_codes import Failure, reported
 from afdep.layout import MAX_RANKS
-from afdep.native import ErrorRecordStruct
 
 _UNKNOWN = (-1, -1, -1)
 """Token, lane and id of another rank's assertion: its own exception names them."""

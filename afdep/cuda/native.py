@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from afdep.abi import BuildInfo, ErrorRecordStruct, ReceivedStruct, ShapeStruct
 from afdep.device_errors import DeviceError
 from afdep.errors import BuildError
-from afdep.native import BuildInfo, ErrorRecordStruct, ReceivedStruct, ShapeStruct
 
 IPC_BYTES = 64
 _NAME_BYTES = 32

@@ -3,12 +3,12 @@
 from ctypes import byref, c_void_p
 from typing import Any
 
+from afdep.abi import ShapeStruct
 from afdep.cuda import agreement, failures, windows
 from afdep.cuda.makers import Maker
 from afdep.cuda.native import CudaLibrary
 from afdep.device_errors import DeviceError
 from afdep.errors import DeadBufferError
-from afdep.native import ShapeStruct
 
 
 class NativeRank:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from afdep.abi import ReceivedStruct
 from afdep.cuda.counts import HostCounts, PendingCounts
 from afdep.cuda.inputs import element
 from afdep.cuda.memory import tensor, to_numpy
-from afdep.native import ReceivedStruct
 from afdep.shapes import ExchangeShape
 
 

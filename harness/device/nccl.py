@@ -110,7 +110,7 @@ class NcclEnd:
     def bare(self, load: Any, seed: int) -> Bare:
         """What an exchange of these routes comes down to on this rank."""
         layout, shape = self._shape.layout, self._shape
-        sent = proof.draw(SimpleNamespace(shape=shape, layout=layout), load, seed)  # type: ignore[arg-type]
+        sent = proof.draw(SimpleNamespace(shape=shape, layout=layout), load, seed)
         parts: list[tuple[Any, Any]] = []
         for peer in range(layout.num_ranks):
             source, ffn = (self._rank, peer) if self.role == "attention" else (peer, self._rank)

@@ -7,10 +7,11 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from afdep import checks, proof, reference
+from afdep import proof, reference
 from afdep.cuda import DeviceBuffer
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.elements import to_bf16
+from afdep.proof import checks
 from harness.screen_config import DeviceTiming
 from harness.device import gpu, proving, timing
 from harness.device.endpoint import Measurement
@@ -63,7 +64,7 @@ class OwnEnd:
         plan = self._session.plan
         if self.role == "ffn":
             return timing.measure(plan.backend, plan.exchange.mode, self._ffn_exchange(cell.bucket))
-        sent = proof.draw(self._buffer, load, plan.exchange.seed)[self._buffer.rank - self._buffer.layout.ffn_ranks]  # type: ignore[arg-type]
+        sent = proof.draw(self._buffer, load, plan.exchange.seed)[self._buffer.rank - self._buffer.layout.ffn_ranks]
         y = torch.empty((cell.tokens, self._buffer.shape.hidden), dtype=torch.bfloat16, device="cuda")
         measured = timing.measure(plan.backend, plan.exchange.mode, self._source_exchange(sent, y, cell.bucket))
         checks.check_collected(to_numpy(y), self._passed_on(sent), rank=self._buffer.rank)

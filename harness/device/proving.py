@@ -7,9 +7,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from afdep import checks, proof
+from afdep import proof
 from afdep.cuda import DeviceBuffer, on_host
 from afdep.cuda.memory import to_device, to_numpy
+from afdep.proof import checks
 from afdep.reference import Sent
 
 
@@ -39,7 +40,7 @@ def prove(buffer: DeviceBuffer, loads: Sequence[Any], bucket: int, seed: int) ->
     Raises:
         MismatchError: the first difference.
     """
-    exchanges = [proof.draw(buffer, load, seed + index) for index, load in enumerate(loads)]  # type: ignore[arg-type]
+    exchanges = [proof.draw(buffer, load, seed + index) for index, load in enumerate(loads)]
     buffer.poison(bucket)
     buffer.synchronize()
     dist.barrier(buffer.group)  # a peer's first record must not meet poison that is still to come

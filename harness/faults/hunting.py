@@ -8,8 +8,8 @@ from pathlib import Path
 
 from afdep.build import build
 from afdep.digest import native_digest
-from afdep.hunt import run_seed
-from afdep.scenario import Hunt
+from afdep.proof.hunt import run_seed
+from afdep.proof.scenario import Hunt
 from harness.errors import UsageError
 from harness.faults import races
 from harness.faults.guards import GUARDS

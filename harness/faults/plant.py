@@ -12,7 +12,8 @@ from uuid import uuid4
 
 from afdep import build
 from afdep.build import Fiber
-from afdep.digest import TREE, native_digest
+from afdep.digest import native_digest
+from afdep.tree import root
 
 DIRECTED = "afdep/csrc/directed.cuh"
 SYMMETRIC = "vendor/elastic/symmetric.cuh"
@@ -75,7 +76,7 @@ def copied(folder: Path) -> Path:
     """A copy of the tree's native sources and its Python package, in a new folder below `folder`."""
     tree = folder / "tree"
     for part in ("vendor", "afdep"):
-        shutil.copytree(TREE / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(root() / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
     return tree
 
 
@@ -127,7 +128,7 @@ def _drop_reductions(kernels: Path) -> None:
 @cache
 def _engine(fiber: Fiber) -> Path:
     """The units that no plant is in, compiled once for all plants."""
-    units = [str(TREE / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
+    units = [str(root() / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
     whole = build.cache_folder() / str(native_digest()) / f"plant_engine_{fiber}.o"
     if not whole.exists():
         compile_units(whole, fiber, "-r", "-nostdlib", *units)

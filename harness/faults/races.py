@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from afdep import build
-from afdep.digest import TREE, native_digest
+from afdep.digest import native_digest
+from afdep.tree import root
 from harness.faults.plant import KERNEL_UNITS, compile_units
 
 CLEAN = "clean"
@@ -18,10 +19,10 @@ MOST_RANDOM_BITS = 28
 PROGRAM = """
 import sys
 from pathlib import Path
-from afdep import World
-from afdep.hunt import small_machine
-from afdep.interleaving import prove_interleaved
-from afdep.scenario import Hunt, draw
+from afdep import World, proof
+from afdep.proof.hunt import small_machine
+from afdep.proof.interleaving import prove_interleaved
+from afdep.proof.scenario import Hunt, draw
 arm, seeds, library = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 hunt = Hunt.small(arm, graphs=0.0, buffers=0.5)
 for seed in range(seeds):
@@ -31,7 +32,7 @@ for seed in range(seeds):
     more = {"transport_sms": hunt.transport_sms, "machine": small_machine(), "library": library}
     world = World(drawn.layout, arm=arm, **shape, **more)
     if (second := drawn.second) is None:
-        world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
+        proof.prove(world, drawn.rounds[0], hunt.capacity, seed)
         continue
     other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
     prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
@@ -39,8 +40,9 @@ print("clean")
 """
 
 
-def library(tree: Path = TREE) -> Path:
+def library(tree: Path | None = None) -> Path:
     """The kernels of a tree compiled for the checker, with an engine that is not; from the cache if it is there."""
+    tree = tree or root()
     path = build.cache_folder() / str(native_digest(tree)) / "races.so"
     if not path.exists():
         units = [str(tree / unit) for unit in KERNEL_UNITS]
@@ -55,7 +57,7 @@ def report(path: Path, arm: str, seeds: int) -> str:
     runtime = subprocess.run(
         ["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    settings = {"LD_PRELOAD": runtime, "TSAN_OPTIONS": "ignore_noninstrumented_modules=1", "PYTHONPATH": str(TREE)}
+    settings = {"LD_PRELOAD": runtime, "TSAN_OPTIONS": "ignore_noninstrumented_modules=1", "PYTHONPATH": str(root())}
     command = [*_placement(), sys.executable, "-c", PROGRAM, arm, str(seeds), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
     return CLEAN if (done.returncode, done.stdout.strip()) == (0, CLEAN) else done.stderr
@@ -65,7 +67,7 @@ def report(path: Path, arm: str, seeds: int) -> str:
 def _engine() -> Path:
     whole = build.cache_folder() / str(native_digest()) / "races_engine.o"
     if not whole.exists():
-        units = [str(TREE / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
+        units = [str(root() / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
         compile_units(whole, "warp", "-r", "-nostdlib", *FLAGS, *units)
     return whole
 

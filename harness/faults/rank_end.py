@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from afdep import checks
 from afdep.cuda import DeviceBuffer, on_host
 from afdep.device_errors import DeviceError
 from afdep.errors import MismatchError
+from afdep.proof import checks
 from harness.faults.part import RoundMismatchError, StuckError, words
 from harness.faults.payload import Payloads
 from harness.faults.trees import SHIPPED

@@ -4,8 +4,8 @@ import dataclasses
 import shlex
 
 from afdep import DeadlockError, KernelTime
-from afdep.hunt import Finding
-from afdep.scenario import Hunt
+from afdep.proof.hunt import Finding
+from afdep.proof.scenario import Hunt
 
 _NOT_KEYS = ("arm", "library")
 

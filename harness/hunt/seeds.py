@@ -5,8 +5,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from afdep.hunt import run_seed
-from afdep.scenario import Hunt
+from afdep.proof.hunt import run_seed
+from afdep.proof.scenario import Hunt
 from harness.leaving import leave_with_the_parent
 
 _STRETCH = 250

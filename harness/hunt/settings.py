@@ -6,7 +6,7 @@ from typing import Any
 
 from afdep import Arm, Layout, controls
 from afdep.build import Fiber, build
-from afdep.scenario import Hunt
+from afdep.proof.scenario import Hunt
 from harness.errors import UsageError
 from harness.words import as_choice, as_count, as_distinct, as_kept_name, as_word
 

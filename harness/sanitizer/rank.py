@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from afdep import routing
 from afdep.cuda import DeviceBuffer
-from afdep.timing import Load
+from afdep.routing import Load
 from harness import events
 from harness.device import proving
 

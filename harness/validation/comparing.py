@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import checks, proof
+from afdep import proof
+from afdep.proof import checks
 from afdep.reference import Sent
 from afdep.shapes import ExchangeShape
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from afdep import checks
 from afdep.cuda import DeviceBuffer, on_host
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.elements import to_float32
 from afdep.errors import MismatchError
+from afdep.proof import checks
 from afdep.reference import Sent
 from harness.device.proving import uploaded
 from harness.validation.cases import Trial

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import KernelTime, Received, ShapeError, World, inputs, proof
-from afdep.graph import Graph
+from afdep import KernelTime, Received, ShapeError, World, proof
 from afdep.reference import Sent
+from afdep.sim import inputs
+from afdep.sim.graph import Graph
 from harness.validation.cases import Trial
 from harness.validation.comparing import Delivered
 from harness.validation.endpoint import NotPlayableError

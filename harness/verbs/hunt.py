@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from afdep import World
-from afdep.hunt import Finding
-from afdep.minimise import minimise
-from afdep.scenario import Hunt
+from afdep.proof.hunt import Finding
+from afdep.proof.minimise import minimise
+from afdep.proof.scenario import Hunt
 from harness import sections
 from harness.compose import compose
 from harness.hunt import findings

@@ -4,7 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afdep import MismatchError, checks, reference, routing
+from afdep import MismatchError, reference, routing
+from afdep.proof import checks
 from afdep.reference import Sent
 
 FFN_RANKS, EXPERTS, RANK = 2, 16, 1

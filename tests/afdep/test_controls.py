@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afdep import Arm, ControlError, controls
+from afdep import ControlError, controls
 
 words = st.integers(0, 2 ** len(controls.CONTROLS) - 1)
 
@@ -18,7 +18,7 @@ def test_only_the_reduce_prefix_may_differ_between_ranks() -> None:
 
 @given(words)
 def test_the_native_word_of_switches_reads_back(word: int) -> None:
-    assert controls.bits(Arm("any", "afdep", controls.from_bits(word))) == word
+    assert controls.bits(controls.from_bits(word)) == word
 
 
 @given(words)

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from afdep import Machine, MachineError
-from afdep.machine import MACHINE_FOLDER
+from afdep.tree import root
 
 GOOD = "nvlink_latency_ns: {value: 600, unit: ns, source: measured}\n"
-COST_MODEL = MACHINE_FOLDER.parents[1] / "vendor" / "simgpu" / "machine.hpp"
+MACHINE_FOLDER = root() / "conf" / "machine"
+COST_MODEL = root() / "vendor" / "simgpu" / "machine.hpp"
 
 
 def load(folder: Path, text: str) -> Machine:

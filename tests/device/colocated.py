@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from afdep.cuda import DeviceBuffer
-from afdep.timing import Load
+from afdep.routing import Load
 from harness.device import proving
 from tests.device.exchanges import (
     captured,

@@ -5,7 +5,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from afdep import Load, MismatchError, World, routing
+from afdep import Load, MismatchError, World, proof, routing
 from afdep.build import build
 from harness.faults import trees
 from harness.faults.guards import GUARDS
@@ -46,7 +46,7 @@ class SimulatedEnd:
 
     def play_round(self, number):
         try:
-            self.world.prove_loads(self._loads(), self.trial.shape.tokens, number)
+            proof.prove(self.world, self._loads(), self.trial.shape.tokens, number)
         except MismatchError as error:
             raise RoundMismatchError(0, str(error)) from error
         return self.trial.shape.exchanges

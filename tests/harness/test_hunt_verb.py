@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from afdep import ArmError, ControlError, KernelTime
-from afdep.scenario import Hunt
+from afdep.proof.scenario import Hunt
 from harness.errors import HarnessError
 from harness.hunt.findings import replay_command, trace_lines
 from harness.records import RecordError

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from afdep import checks, proof
+from afdep import proof
 from afdep.arms import Arm
 from afdep.errors import DeviceAssertion
 from afdep.layout import Layout
+from afdep.proof import checks
 from afdep.reference import Sent
 from afdep.shapes import ExchangeShape
 from harness.compose import compose

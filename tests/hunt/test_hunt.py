@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 import afdep
-from afdep import abort_proof, scenario
-from afdep.giving_up import BadRoute, Refusal, RefusalBeside, TimeOut
-from afdep.hunt import run_seed, run_seeds, world_of
-from afdep.scenario import Hunt
+from afdep.proof import aborts, scenario
+from afdep.proof.giving_up import BadRoute, Refusal, RefusalBeside, TimeOut
+from afdep.proof.hunt import run_seed, run_seeds, world_of
+from afdep.proof.scenario import Hunt
 
 SEEDS = 500
 """A hunt of each family, as seeds from 0."""
@@ -127,5 +127,5 @@ def world_after(hunt: Hunt, seed: int):
     """The World of a seed in which a rank gives up, once it has run."""
     drawn = scenario.draw(hunt, seed)
     world = world_of(hunt, drawn, seed)
-    abort_proof.prove(world, drawn.rounds[0], drawn.abort, seed, drawn.replayed)
+    aborts.prove(world, drawn.rounds[0], drawn.abort, seed, drawn.replayed)
     return world

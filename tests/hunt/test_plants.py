@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import afdep
-from afdep.hunt import Finding, run_seed, run_seeds
-from afdep.minimise import minimise
-from afdep.scenario import Hunt
+from afdep import proof
+from afdep.proof.hunt import Finding, run_seed, run_seeds
+from afdep.proof.minimise import minimise
+from afdep.proof.scenario import Hunt
 from harness.faults.plant import Plant, build_with
 from harness.faults.plants import ALL, PLANTS
 from harness.surroundings import Surroundings
@@ -64,14 +65,14 @@ def test_the_hunt_finds_a_plant_within_its_budget_and_replays_it(plant, librarie
 def test_replies_of_two_rows_are_wrong_without_their_proxy_fence(layout, plant, libraries):
     world, load = pair_on_one_rank(layout, plant.arm, 256, mode="hunt", library=libraries[plant.name].result())
     with pytest.raises(afdep.MismatchError, match="collected row"):
-        world.prove_loads([load], 256, 1)
+        proof.prove(world, [load], 256, 1)
 
 
 @pytest.mark.parametrize("plant", [REUSE], ids=["K4"])
 def test_long_rows_are_wrong_where_a_slot_is_reused_before_it_has_been_read(plant, libraries):
     world, load = long_rows(plant.arm, 64, 1, mode="hunt", library=libraries[plant.name].result())
     with pytest.raises(afdep.MismatchError):
-        world.prove_loads([load], 64, 1)
+        proof.prove(world, [load], 64, 1)
 
 
 @pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"], ids=str)

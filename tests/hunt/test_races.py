@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from afdep.hunt import run_seeds
-from afdep.scenario import Hunt
+from afdep.proof.hunt import run_seeds
+from afdep.proof.scenario import Hunt
 from harness.faults import race_plants
 from harness.faults.plant import build_with, planted
 from harness.faults.plants import PLANTS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from afdep.build import build
-from afdep.digest import TREE
+from afdep.tree import root
 
 ARMS = ("m2n", "afdep", "afdep[AFDEP_UNION_NOTIFY=1]")
 SEEDS = 12
@@ -16,8 +16,8 @@ SEEDS = 12
 PROGRAM = """
 import sys
 from pathlib import Path
-from afdep.hunt import run_seeds
-from afdep.scenario import Hunt
+from afdep.proof.hunt import run_seeds
+from afdep.proof.scenario import Hunt
 for arm in sys.argv[3:]:
     findings = list(run_seeds(Hunt.small(arm, library=Path(sys.argv[1])), range(int(sys.argv[2]))))
     assert not findings, findings[0]
@@ -27,7 +27,7 @@ print("clean")
 OVERRUN = """
 import ctypes, sys
 from pathlib import Path
-from afdep import native
+from afdep.sim import native
 library = native.load(Path(sys.argv[1]))
 error = ctypes.create_string_buffer(8)
 names = (ctypes.c_char_p * 1)(b"no such constant of the machine")
@@ -43,7 +43,7 @@ def library_of(compiler: str, name: str) -> str:
 def run(program: str, *arguments: str, preload: str = "") -> subprocess.CompletedProcess[str]:
     # Fibers leave frames behind when a world is dropped, and the interpreter leaks by design.
     settings = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0", "LD_PRELOAD": preload}
-    environment = os.environ | settings | {"PYTHONPATH": str(TREE)}
+    environment = os.environ | settings | {"PYTHONPATH": str(root())}
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 

@@ -5,14 +5,20 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["afdep", "harness"]
+PACKAGES = ["afdep", "afdep/cuda", "afdep/proof", "afdep/sim", "harness"]
+
+
+def lazily_bound(tree: ast.Module) -> list[ast.stmt]:
+    """Return what a package binds for type checkers, and at run time when it is first used."""
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return [node for block in blocks for node in block.body]
 
 
 def bound_names(tree: ast.Module) -> set[str]:
     """Return the public names that the top level of a module binds."""
     names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+    for node in [*tree.body, *lazily_bound(tree)]:
+        if isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing"):
             continue
         if isinstance(node, ast.Import | ast.ImportFrom):
             names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
@@ -58,6 +64,7 @@ def test_the_library_has_public_names(root: Path) -> None:
         ("from .layout import Layout as L\n__all__ = ['Layout']", {"L", "Layout"}),
         ("def run(): ...\nN: int = 1\nM = 2", {"run", "N", "M"}),
         ("import numpy", {"numpy"}),
+        ("if TYPE_CHECKING:\n    from .layout import Layout\n__all__ = []", {"Layout"}),
     ],
 )
 def test_a_disagreement_is_noticed(source: str, names: set[str]) -> None:

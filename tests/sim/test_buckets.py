@@ -3,7 +3,7 @@
 import pytest
 
 from afdep import BucketMismatchError
-from afdep.group import Group
+from afdep.sim.group import Group
 from tests.sim.exchanges import ARMS, full, make_routes, make_world, send
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afdep import Load, MismatchError, controls, reference, routing
+from afdep import Load, MismatchError, controls, proof, reference, routing
 from afdep.reference import BF16
 from tests.sim.exchanges import ARMS, MACHINE, exchange, full, make_routes, make_world
 
@@ -22,19 +22,19 @@ by_layout = pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_byte_is_exact(layout, arm, tokens):
     world = make_world(layout, arm=arm)
     counts = [tokens] * world.layout.attention_ranks
-    world.prove(counts, make_routes(world, counts, seed=tokens), 16, tokens)
+    proof.prove(world, [Load(make_routes(world, counts, seed=tokens))], 16, tokens)
 
 
 @by_arm
 def test_a_machine_of_full_size_is_exact(arm):
     world = make_world("3A1F", arm=arm, machine=MACHINE, transport_sms=24)
     loads = [Load(make_routes(world, full(world), seed=seed)) for seed in range(3)]
-    world.prove_loads(loads, 16, 12)
+    proof.prove(world, loads, 16, 12)
 
 
 def test_the_frozen_arm_of_the_main_table_is_exact():
     world = make_world(arm="afdep@bd4db4da")
-    world.prove(full(world), make_routes(world, full(world)), 16, 1)
+    proof.prove(world, [Load(make_routes(world, full(world)))], 16, 1)
 
 
 @by_arm
@@ -42,7 +42,7 @@ def test_the_frozen_arm_of_the_main_table_is_exact():
 @pytest.mark.parametrize("kind", routing.KINDS)
 def test_every_routing_is_exact(kind, layout, arm):
     world = make_world(layout, arm=arm)
-    world.prove(full(world), make_routes(world, full(world), kind), 16, 2)
+    proof.prove(world, [Load(make_routes(world, full(world), kind))], 16, 2)
 
 
 @by_arm
@@ -51,14 +51,14 @@ def test_every_routing_is_exact(kind, layout, arm):
 def test_a_source_with_one_token_beside_full_ones_is_exact(layout, arm, small):
     world = make_world(layout, arm=arm)
     counts = [1 if source == small else 16 for source in range(world.layout.attention_ranks)]
-    world.prove(counts, make_routes(world, counts), 16, 3)
+    proof.prove(world, [Load(make_routes(world, counts))], 16, 3)
 
 
 @by_arm
 @pytest.mark.parametrize("counts", [(0, 3, 16, 7), (16, 0, 0, 1), (1, 2, 3, 4)], ids=str)
 def test_sources_with_different_tokens_are_exact(arm, counts):
     world = make_world("4A2F", arm=arm)
-    world.prove(counts, make_routes(world, counts), 16, 4)
+    proof.prove(world, [Load(make_routes(world, counts))], 16, 4)
 
 
 @by_arm
@@ -68,7 +68,7 @@ def test_sources_without_a_route_are_exact(arm, silent):
     ids = make_routes(world, full(world))
     for source in silent:
         ids[source][:] = -1
-    world.prove(full(world), ids, 16, 5)
+    proof.prove(world, [Load(ids)], 16, 5)
 
 
 @by_arm
@@ -91,7 +91,7 @@ def test_exchanges_that_run_free_with_fresh_routes_are_exact(layout, arm):
         bucket = int(generator.integers(1, 17))
         counts = generator.integers(0, bucket + 1, world.layout.attention_ranks)
         loads.append(Load(make_routes(world, counts, seed=index), bucket))
-    world.prove_loads(loads, 16, 6)
+    proof.prove(world, loads, 16, 6)
 
 
 @pytest.mark.parametrize("switches", [*(f"{name}=1" for name in controls.NAMES), ALL_CONTROLS])
@@ -99,14 +99,14 @@ def test_exchanges_that_run_free_with_fresh_routes_are_exact(layout, arm):
 def test_every_control_is_exact(layout, switches):
     world = make_world(layout, arm=f"afdep[{switches}]")
     loads = [Load(make_routes(world, full(world), seed=seed)) for seed in range(3)]
-    world.prove_loads(loads, 16, 7)
+    proof.prove(world, loads, 16, 7)
 
 
 @by_arm
 @pytest.mark.parametrize("alignment", [1, 16, 128])
 def test_padding_rows_are_zero(arm, alignment):
     world = make_world("2A2F", arm=arm, expert_alignment=alignment)
-    world.prove(full(world), make_routes(world, full(world)), 16, 8)
+    proof.prove(world, [Load(make_routes(world, full(world)))], 16, 8)
     rows = sum(int((ids >= 0).sum()) for ids in make_routes(world, full(world)))
     round_ = exchange(world, make_routes(world, full(world)))
     offsets = [received.expert_offsets for received in round_.received]
@@ -118,13 +118,13 @@ def test_padding_rows_are_zero(arm, alignment):
 @pytest.mark.parametrize("sms", [1, 2, 7, 23, 24, 64, 132])
 def test_any_number_of_transport_sms_is_exact(arm, sms):
     world = make_world("2A2F", arm=arm, capacity=96, transport_sms=sms, machine=MACHINE)
-    world.prove(full(world), make_routes(world, full(world)), 96, 9)
+    proof.prove(world, [Load(make_routes(world, full(world)))], 96, 9)
 
 
 @by_arm
 def test_more_tokens_than_shared_memory_slots_are_exact(arm):
     world = make_world("2A2F", arm=arm, hidden=7168, capacity=96, transport_sms=1)
-    world.prove(full(world), make_routes(world, full(world)), 96, 10)
+    proof.prove(world, [Load(make_routes(world, full(world)))], 96, 10)
 
 
 @by_arm
@@ -186,7 +186,7 @@ def test_any_small_exchange_is_exact(world, data, seed):
     ids = make_routes(world, tokens, seed=seed)
     for each in ids:
         each[np.random.default_rng(seed).random(each.shape) < 0.2] = -1
-    world.prove(tokens, ids, world.shape.capacity, seed, exchanges=2)
+    proof.prove(world, [Load(ids)] * 2, world.shape.capacity, seed)
 
 
 @by_arm
@@ -194,4 +194,4 @@ def test_a_transform_other_than_the_reference_is_noticed(arm, monkeypatch):
     world = make_world(arm=arm)
     monkeypatch.setattr(reference, "expert_scale", lambda experts: np.ones(len(experts), np.float32))
     with pytest.raises(MismatchError, match="collected row"):
-        world.prove(full(world), make_routes(world, full(world)), 16, 11)
+        proof.prove(world, [Load(make_routes(world, full(world)))], 16, 11)

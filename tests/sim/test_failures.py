@@ -13,6 +13,7 @@ from afdep import (
     OrderError,
     PeerRefusedError,
     ShapeError,
+    proof,
     reference,
 )
 from tests.sim.exchanges import ARMS, MACHINE, changed_machine, full, make_routes, make_world, send
@@ -99,7 +100,7 @@ def test_a_failed_group_leaves_another_one_alone(arm):
     failed, other = make_world(arm=arm), make_world(arm=arm)
     enqueue_exchange(failed, with_invalid_route(failed, 12))
     failure_of(failed)
-    other.prove(full(other), make_routes(other, full(other)), 16, 1)
+    proof.prove(other, [Load(make_routes(other, full(other)))], 16, 1)
 
 
 MISSING = {
@@ -272,7 +273,7 @@ def test_nobody_deadlocks_when_a_group_fails_after_any_history(arm):
     for seed in range(8):
         world = make_world("3A1F", arm=arm, mode="hunt", seed=seed, machine=MACHINE if seed == 0 else EIGHT_SMS)
         ids = make_routes(world, [1 + seed] * 3, seed=seed + 50)
-        world.prove_loads([Load(make_routes(world, full(world), seed=seed)), Load(ids, 1 + seed)], 16, seed)
+        proof.prove(world, [Load(make_routes(world, full(world), seed=seed)), Load(ids, 1 + seed)], 16, seed)
         ids[seed % 3][seed, seed % 4] = 6
         enqueue_exchange(world, ids)
         assert isinstance(failure_of(world), DeviceAssertion)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from afdep import IdTypeError, Layout, Load, OutOfMemoryError, ShapeError, reference, window
+from afdep import IdTypeError, Layout, Load, OutOfMemoryError, ShapeError, proof, reference, window
 from tests.sim.exchanges import ARMS, exchange, full, make_routes, make_world
 
 by_arm = pytest.mark.parametrize("arm", ARMS)
@@ -21,7 +21,7 @@ def gc_disabled():
 
 
 def prove_full(world, kind="random", seed=1):
-    world.prove(full(world), make_routes(world, full(world), kind), world.shape.capacity, seed)
+    proof.prove(world, [Load(make_routes(world, full(world), kind))], world.shape.capacity, seed)
 
 
 @by_arm
@@ -30,7 +30,7 @@ def test_a_source_without_tokens_takes_part_and_collects_no_rows(arm, tokens):
     world = make_world("2A2F", arm=arm)
     round_ = exchange(world, make_routes(world, tokens))
     assert [y.shape for y in round_.collected] == [(count, 64) for count in tokens]
-    world.prove(tokens, make_routes(world, tokens), 8, 20)
+    proof.prove(world, [Load(make_routes(world, tokens))], 8, 20)
 
 
 @by_arm
@@ -60,7 +60,7 @@ def test_lanes_without_a_route_are_left_out(layout, arm, lanes):
     ids = make_routes(world, full(world))
     for each in ids:
         each[::2, lanes] = -1
-    world.prove(full(world), ids, 16, 23)
+    proof.prove(world, [Load(ids)], 16, 23)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint32", "float32", "uint64", "bool"], ids=lambda name: f"K24-{name}")
@@ -77,7 +77,7 @@ def test_ids_of_another_type_are_a_type_error_before_anything_is_sent(dtype):
 def test_ids_of_both_widths_are_exact(arm, dtype):
     world = make_world(arm=arm)
     ids = [each.astype(dtype) for each in make_routes(world, full(world))]
-    world.prove(full(world), ids, 16, 24)
+    proof.prove(world, [Load(ids)], 16, 24)
 
 
 @by_arm
@@ -143,7 +143,7 @@ def test_all_tokens_to_one_expert_fit_between_the_guard_pages_at_every_capacity_
         world = make_world("3A1F", arm=arm, capacity=capacity)
         ids = np.full((capacity, 4), -1)
         ids[:, 2] = 5
-        world.prove(full(world), [ids] * 3, capacity, 35)
+        proof.prove(world, [Load([ids] * 3)], capacity, 35)
 
 
 def test_sizes_beyond_32_bits_are_exact_numbers():
@@ -183,7 +183,7 @@ def test_a_source_that_stays_idle_for_a_hundred_exchanges_is_no_hang(arm):
     """K57."""
     world = make_world("2A1F", arm=arm)
     loads = [Load(make_routes(world, [16, 0], seed=seed)) for seed in range(100)]
-    world.prove_loads(loads, 16, 57)
+    proof.prove(world, loads, 16, 57)
 
 
 @by_arm

@@ -4,8 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from afdep import Load, MismatchError, ShapeError, checks, fp8, proof, reference
-from afdep.hunt import small_machine
+from afdep import Load, MismatchError, ShapeError, fp8, proof, reference
+from afdep.proof import checks
+from afdep.proof.hunt import small_machine
 from afdep.reference import Sent
 from tests.sim.exchanges import ARMS, answer, full, make_routes, make_world
 
@@ -103,7 +104,7 @@ def test_scales_beside_bf16_rows_are_refused():
 @pytest.mark.parametrize("layout", ["1A1F", "2A2F", "3A1F", "1A3F", "2A5F"])
 def test_free_running_exchanges_are_proved_exact(layout, dtype, arm):
     world = fp8_world(dtype, arm, layout, expert_alignment=4)
-    world.prove(full(world), make_routes(world, full(world)), world.shape.capacity, seed=1, exchanges=3)
+    proof.prove(world, [Load(make_routes(world, full(world)))] * 3, world.shape.capacity, seed=1)
 
 
 @by_arm
@@ -111,14 +112,14 @@ def test_free_running_exchanges_are_proved_exact(layout, dtype, arm):
 @pytest.mark.parametrize("tokens", [[0, 0], [0, 16], [1, 0]], ids=str)
 def test_sources_without_rows_are_proved_exact(tokens, dtype, arm):
     world = fp8_world(dtype, arm)
-    world.prove(tokens, make_routes(world, tokens), world.shape.capacity, seed=1, exchanges=2)
+    proof.prove(world, [Load(make_routes(world, tokens))] * 2, world.shape.capacity, seed=1)
 
 
 @by_dtype
 @pytest.mark.parametrize("hidden", [96, 128, 512, 544], ids="H{}".format)
 def test_short_and_whole_last_groups_are_proved_exact(hidden, dtype):
     world = make_world(hidden=hidden, dispatch_dtype=dtype, arm="m2n")
-    world.prove(full(world), make_routes(world, full(world)), world.shape.capacity, seed=1)
+    proof.prove(world, [Load(make_routes(world, full(world)))], world.shape.capacity, seed=1)
 
 
 @by_dtype
@@ -136,7 +137,7 @@ def test_a_proof_sees_scales_that_were_not_applied(dtype, monkeypatch):
     world = fp8_world(dtype, "afdep")
     monkeypatch.setattr(fp8, "decode", lambda x, scales, dtype: x.astype(reference.BF16))
     with pytest.raises(MismatchError, match="collected row"):
-        world.prove(full(world), make_routes(world, full(world)), world.shape.capacity, seed=1)
+        proof.prove(world, [Load(make_routes(world, full(world)))], world.shape.capacity, seed=1)
 
 
 @by_arm
@@ -180,4 +181,4 @@ def test_the_hunt_finds_nothing_in_fp8(dtype, arm):
     for seed in range(25):
         world = fp8_world(dtype, arm, capacity=32, mode="hunt", seed=seed, machine=small_machine())
         loads = [Load(make_routes(world, full(world), seed=seed + index)) for index in range(3)]
-        world.prove_loads(loads, world.shape.capacity, seed)
+        proof.prove(world, loads, world.shape.capacity, seed)

@@ -20,7 +20,7 @@ def test_a_thousand_exchanges_of_two_buckets_in_random_order_are_exact(arm):
     for first in range(0, len(order), 100):
         buckets = enumerate(map(int, order[first : first + 100]), first)
         loads = [Load(make_routes(world, [bucket] * 2, seed=number), bucket) for number, bucket in buckets]
-        world.prove_loads(loads, 128, first)
+        proof.prove(world, loads, 128, first)
 
 
 def numbered(step, tokens):

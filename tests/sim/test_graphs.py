@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import afdep
-from afdep import World, checks, reference, routing
+from afdep import World, reference, routing
+from afdep.proof import checks
 from afdep.reference import BF16
 
 TOKENS, HIDDEN, EXPERTS, TOP_K = 12, 128, 8, 4

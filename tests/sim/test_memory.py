@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afdep import DeadBufferError, DeviceAssertion, MemoryFaultError, reference, window
+from afdep import DeadBufferError, DeviceAssertion, Load, MemoryFaultError, proof, reference, window
 from afdep.dtypes import DISPATCH_DTYPES
 from tests.sim.exchanges import ARMS, exchange, full, make_routes, make_world
 
@@ -78,7 +78,7 @@ def test_a_world_is_freed_without_the_garbage_collector(arm, fails):
     ids = make_routes(world, full(world))
     ids[0][0, 0] = 99 if fails else -1
     with pytest.raises(DeviceAssertion) if fails else nullcontext():
-        world.prove(full(world), ids, 16, 1)
+        proof.prove(world, [Load(ids)], 16, 1)
     simulator = weakref.ref(world.simulator)
     del world
     gc.enable()

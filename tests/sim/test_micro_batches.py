@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from afdep import DeadlockError, DeviceAssertion, OrderError, ShapeError
-from afdep.interleaving import Flight
-from afdep.timing import Load
+from afdep import DeadlockError, DeviceAssertion, OrderError, ShapeError, proof
+from afdep.proof.interleaving import Flight
+from afdep.routing import Load
 from tests.sim.exchanges import ARMS, MACHINE, SMALL_SMS, changed_machine, full, make_routes, make_world, send
 
 by_arm = pytest.mark.parametrize("arm", ARMS)
@@ -110,7 +110,7 @@ def test_buffers_that_fail_leave_the_others_alive(arm):
         world.run()
     first.check()
     assert (world.informed_ranks, second.buffers.informed_ranks) == ([], [0, 1, 2, 3])
-    world.prove(full(world), make_routes(world, full(world)), 16, 2)
+    proof.prove(world, [Load(make_routes(world, full(world)))], 16, 2)
 
 
 def test_graphs_of_two_buffers_replay_in_any_order():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from afdep import ShapeError, TokenCountAssertion, World, checks, reference
+from afdep import ShapeError, TokenCountAssertion, World, reference
+from afdep.proof import checks
 from afdep.reference import BF16, Sent
 from tests.sim.exchanges import ARMS, make_routes, make_world
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from afdep import DeviceAssertion
-from afdep.group import Group
+from afdep.sim.group import Group
 from tests.sim.exchanges import ARMS, full, make_routes, make_world, send
 
 by_case = pytest.mark.parametrize(("arm", "layout"), [(arm, layout) for arm in ARMS for layout in ("2A2F", "2A1F")])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from afdep import proof
 from tests.sim.exchanges import ARMS
 from tests.sim.rings import long_rows, pair_on_one_rank
 
@@ -11,14 +12,14 @@ from tests.sim.rings import long_rows, pair_on_one_rank
 def test_replies_of_two_rows_are_exact_under_every_schedule(layout, arm, tokens, seeds):
     for seed in range(seeds):
         world, load = pair_on_one_rank(layout, arm, tokens, mode="hunt", seed=seed)
-        world.prove_loads([load] * 10, tokens, seed)
+        proof.prove(world, [load] * 10, tokens, seed)
 
 
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("sms", [1, 2, 7, 23, 24], ids=lambda sms: f"K4-{sms}sms")
 def test_2048_long_rows_through_few_slots_are_exact(arm, sms):
     world, load = long_rows(arm, 2048, sms)
-    world.prove_loads([load], 2048, sms)
+    proof.prove(world, [load], 2048, sms)
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -26,4 +27,4 @@ def test_long_rows_through_few_slots_are_exact_under_every_schedule(arm):
     """K4."""
     for seed in range(6):
         world, load = long_rows(arm, 64, 1, mode="hunt", seed=seed)
-        world.prove_loads([load] * 2, 64, seed)
+        proof.prove(world, [load] * 2, 64, seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from afdep import Load, Trace, routing
+from afdep import Load, Trace, proof, routing
 from tests.sim.exchanges import ARMS, EXPERTS_PER_RANK, exchange, full, make_routes, make_world
 
 by_arm = pytest.mark.parametrize("arm", ARMS)
@@ -44,7 +44,7 @@ def test_counts_are_the_histogram_of_the_ids(kind, arm, trace):
 def test_a_trace_is_replayed_exactly(dtype, arm, trace):
     world = make_world(arm=arm, hidden=320, dispatch_dtype=dtype)
     loads = [Load([trace.replay(step, source, 16) for source in range(2)]) for step in range(4)]
-    world.prove_loads(loads, 16, seed=0)
+    proof.prove(world, loads, 16, seed=0)
 
 
 def test_the_steps_of_a_trace_are_timed_as_their_ids(trace):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from afdep import Load, World
+from afdep import Load, World, proof
 from tests.sim.exchanges import ARMS, changed_machine, full, make_routes, make_world
 
 by_arm = pytest.mark.parametrize("arm", ARMS)
@@ -115,7 +115,7 @@ def test_a_fiber_for_every_thread_is_exact_too(layout, arm):
     world = make_world(layout, arm=arm, machine=machine, transport_sms=2, fiber="thread")
     assert world.identity["fiber"] == "thread"
     loads = [Load(make_routes(world, full(world), seed=seed)) for seed in range(2)]
-    world.prove_loads(loads, 16, 3)
+    proof.prove(world, loads, 16, 3)
 
 
 @by_arm

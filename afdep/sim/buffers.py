@@ -1,23 +1,22 @@
 """One Buffer on every rank of a World: what a World is, and what `World.add_buffers` makes beside it."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from ctypes import byref
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from afdep import controls, native_shape, proof
+from afdep import abi, controls
 from afdep.arms import Arm
-from afdep.buffer import Buffer
 from afdep.errors import OrderError, ShapeError
-from afdep.graph import Graph, capturing
-from afdep.group import Group
-from afdep.native import byref
 from afdep.reference import BF16
-from afdep.session import Session
 from afdep.shapes import ExchangeShape
-from afdep.timing import Load
+from afdep.sim.buffer import Buffer
+from afdep.sim.graph import Graph, capturing
+from afdep.sim.group import Group
+from afdep.sim.session import Session
 
 _POISON = 0xFF
 
@@ -42,7 +41,7 @@ class Buffers:
         self.simulator = session.simulator
         self._session = session
         self._native = session.simulator.native
-        self._native_shape = native_shape.struct_of(shape, arm)
+        self._native_shape = abi.struct_of(shape, arm)
         self._handle = self.simulator.add_buffers(self._native_shape)
         self._group = Group(session, shape, self._handle)
         self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
@@ -55,7 +54,7 @@ class Buffers:
             "digest": info.digest,
             "target": info.target,
             "fiber": info.fiber,
-            "protocol": native_shape.protocol_of(self._native_shape),
+            "protocol": abi.protocol_of(self._native_shape),
             "switches": dict(controls.from_bits(self._native_shape.switches)),
         }
 
@@ -166,38 +165,17 @@ class Buffers:
         self._native.expert_transform(self._handle, rank, block.address)
         return block.array(shape, BF16)
 
-    def prove(
-        self, tokens: Sequence[int], topk_idx: Sequence[NDArray[Any]], bucket: int, seed: int, exchanges: int = 1
-    ) -> None:
-        """Exchange fresh payload and compare every byte with the reference.
-
-        The exchanges run free, one behind the other, over poisoned memory and through an expert-dependent transform.
-
-        Args:
-            tokens: of each source.
-            topk_idx: [T, K] of each source; rows past its tokens are ignored.
-            bucket: of every exchange.
-            seed: of the payload.
-            exchanges: how many.
+    @contextmanager
+    def moving_payload(self) -> Iterator[None]:
+        """A context in which the rows are moved, in the mode `time` too.
 
         Raises:
-            MismatchError: the first difference.
+            OrderError: on entering inside a capture.
         """
-        load = Load([ids[:count] for ids, count in zip(topk_idx, tokens, strict=True)])
-        self.prove_loads([load] * exchanges, bucket, seed)
-
-    def prove_loads(self, loads: Sequence[Load], bucket: int, seed: int) -> None:
-        """`prove`, with routes of its own for each exchange.
-
-        Raises:
-            MismatchError: the first difference.
-        """
-        self._session.require_no_capture("prove")
-        if not loads:
-            raise ShapeError("exchanges", "1 or more", 0, "A proof of no exchange proves nothing.")
+        self._session.require_no_capture("moving_payload")
         self._session.set_payload(True)
         try:
-            proof.prove(self, loads, bucket, seed)
+            yield
         finally:
             self._session.set_payload(self._session.moves_payload)
 

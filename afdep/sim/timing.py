@@ -3,24 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from numpy.typing import NDArray
-
-from afdep.simulator import KernelTime
-
-
-@dataclass(frozen=True)
-class Load:
-    """What the sources send in one exchange.
-
-    Args:
-        topk_idx: expert ids [T, K] of each source, by source index.
-        bucket: of this exchange, where it differs from the call's.
-    """
-
-    topk_idx: Sequence[NDArray[Any]]
-    bucket: int | None = None
+from afdep.sim.simulator import KernelTime
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from afdep.errors import OrderError
-from afdep.group import Group
-from afdep.session import Session
+from afdep.sim.session import Member, Session
 
 
 class Graph:
@@ -19,7 +18,7 @@ class Graph:
         self._session = session
         self._number: int | None = None
         self._memory: list[object] = []
-        self._groups: set[Group] = set()
+        self._groups: set[Member] = set()
         session.capturing = True
 
     def end_capture(self) -> None:

@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from afdep.abi import ErrorRecordStruct, ReceivedStruct, ShapeStruct
 from afdep.errors import BuildError, DeadlockError, MemoryFaultError, OutOfMemoryError, ShapeError
-from afdep.native import (
-    BlockedWaitStruct,
-    ErrorRecordStruct,
-    KernelTimeStruct,
-    NativeLibrary,
-    OptionsStruct,
-    ReceivedStruct,
-    ShapeStruct,
-)
+from afdep.sim.native import BlockedWaitStruct, KernelTimeStruct, NativeLibrary, OptionsStruct
 
 _ERROR_BYTES = 512
 _MAX_WAITS = 4096

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from afdep import giving_up, routing
+from afdep import routing
 from afdep.arms import Arm
 from afdep.build import Fiber
 from afdep.layout import Layout
-from afdep.timing import Load
-
-HUNT_FOLDER = Path(__file__).parents[1] / "conf" / "hunt"
+from afdep.proof import giving_up
+from afdep.routing import Load
+from afdep.tree import root
 
 _ROUTINGS = ("random", "skew", "spread", "all-to-one")
 _ZIPF_EXPONENT = 1.0
@@ -111,7 +111,7 @@ class Scenario:
 def _small() -> Hunt:
     import yaml  # as in afdep.machine
 
-    fields = yaml.safe_load((HUNT_FOLDER / "small.yaml").read_text(encoding="utf-8"))
+    fields = yaml.safe_load((root() / "conf" / "hunt" / "small.yaml").read_text(encoding="utf-8"))
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
     return Hunt(**{"arm": "afdep", **fields, **lists})
 

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import calls, inputs
+from afdep import calls
+from afdep.abi import ReceivedStruct
 from afdep.errors import OrderError, ShapeError
-from afdep.group import Group
 from afdep.layout import Role
-from afdep.native import ReceivedStruct
 from afdep.reference import BF16
-from afdep.simulator import view
+from afdep.sim import inputs
+from afdep.sim.group import Group
+from afdep.sim.simulator import view
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from afdep.failure_codes import Failure
 from afdep.layout import Layout
-from afdep.timing import Load
+from afdep.routing import Load
 
 _MOST_WAITS = 30
 _LONGEST_US = 3000.0

@@ -1,21 +1,17 @@
 """Exchanges of known payload through an expert-dependent transform, compared with the reference byte by byte."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from afdep import checks, fp8, reference
-from afdep.buffer import Received
-from afdep.errors import MismatchError
+from afdep.errors import MismatchError, ShapeError
+from afdep.proof import checks, payload
 from afdep.reference import Sent
-from afdep.shapes import ExchangeShape
-from afdep.timing import Load
-
-if TYPE_CHECKING:
-    from afdep.buffers import Buffers
+from afdep.routing import Load
+from afdep.sim.buffer import Received
+from afdep.sim.buffers import Buffers
 
 
 @dataclass(frozen=True)
@@ -27,31 +23,37 @@ class Exchange:
     collected: list[NDArray[Any]]
 
 
-def prove(world: "Buffers", loads: Sequence[Load], bucket: int, seed: int) -> None:
+def prove(world: Buffers, loads: Sequence[Load], bucket: int, seed: int) -> None:
     """Run the exchanges free, one behind the other, over poisoned memory, and check them.
 
-    What the FFN ranks received is checked in the last exchange: each overwrites the one before.
+    What the FFN ranks received is checked in the last exchange: each overwrites the one before. A World of the mode
+    `time` moves the rows here too.
 
     Args:
-        world: the group; its payload must be on.
-        loads: what the sources send in each exchange.
+        world: the group.
+        loads: what the sources send in each exchange, at least one.
         bucket: of the exchanges whose load names none.
         seed: of the payload, which differs from exchange to exchange.
 
     Raises:
         MismatchError: the first difference.
+        ShapeError: no exchange.
+        OrderError: inside a capture.
     """
+    if not loads:
+        raise ShapeError("exchanges", "1 or more", 0, "A proof of no exchange proves nothing.")
     buckets = [load.bucket or bucket for load in loads]
-    world.poison(max(buckets, default=bucket))
-    exchanges = [
-        enqueue(world, draw(world, load, seed + index), own_bucket)
-        for index, (load, own_bucket) in enumerate(zip(loads, buckets, strict=True))
-    ]
-    world.run()
+    with world.moving_payload():
+        world.poison(max(buckets))
+        exchanges = [
+            enqueue(world, payload.draw(world, load, seed + index), own_bucket)
+            for index, (load, own_bucket) in enumerate(zip(loads, buckets, strict=True))
+        ]
+        world.run()
     check(world, exchanges)
 
 
-def check(world: "Buffers", exchanges: Sequence[Exchange]) -> None:
+def check(world: Buffers, exchanges: Sequence[Exchange]) -> None:
     """Check what every exchange delivered, and what the FFN ranks received in the last one.
 
     Raises:
@@ -67,28 +69,13 @@ def check(world: "Buffers", exchanges: Sequence[Exchange]) -> None:
             raise
 
 
-def draw(world: "Buffers", load: Load, seed: int) -> list[Sent]:
-    """Payload, routes and weights of each source."""
-    generator = np.random.default_rng(seed)
-    return [
-        _sent(world.shape, ids, seed * world.layout.num_ranks + source, generator.random(ids.shape, np.float32))
-        for source, ids in enumerate(load.topk_idx)
-    ]
-
-
-def expected(shape: ExchangeShape, sent: Sequence[Sent]) -> list[reference.Array]:
-    """What each source collects of `sent` through the expert-dependent transform."""
-    values = [one if one.scales is None else replace(one, x=fp8.decode(one.x, one.scales, shape.dtype)) for one in sent]
-    return reference.exchange(values, num_ffn_ranks=shape.layout.ffn_ranks, num_experts=shape.num_experts)
-
-
-def enqueue(world: "Buffers", sent: list[Sent], bucket: int) -> Exchange:
+def enqueue(world: Buffers, sent: list[Sent], bucket: int) -> Exchange:
     """Enqueue an exchange, through the expert-dependent transform."""
     received = dispatch(world, sent, bucket)
     return Exchange(sent, received, combine(world, received))
 
 
-def dispatch(world: "Buffers", sent: Sequence[Sent], bucket: int) -> list[Received]:
+def dispatch(world: Buffers, sent: Sequence[Sent], bucket: int) -> list[Received]:
     """Enqueue the first half of an exchange: what will have arrived, by FFN rank."""
     for source, one in zip(world.sources, sent, strict=True):
         x = one.x if one.scales is None else (one.x, one.scales)
@@ -96,27 +83,20 @@ def dispatch(world: "Buffers", sent: Sequence[Sent], bucket: int) -> list[Receiv
     return [ffn.ffn_receive(bucket=bucket) for ffn in world.ffns]
 
 
-def combine(world: "Buffers", received: Sequence[Received]) -> list[NDArray[Any]]:
+def combine(world: Buffers, received: Sequence[Received]) -> list[NDArray[Any]]:
     """Enqueue the second half of an exchange, through the expert-dependent transform: what is collected, by source."""
     for ffn, rows in zip(world.ffns, received, strict=True):
         ffn.ffn_reply(rows, world.expert_transform(ffn.rank))
     return [source.source_collect() for source in world.sources]
 
 
-def _sent(shape: ExchangeShape, ids: NDArray[Any], seed: int, weights: NDArray[np.float32]) -> Sent:
-    if shape.dtype.groups_per_word == 0:
-        return Sent(reference.payload(len(ids), shape.hidden, seed), ids, weights)
-    x, scales = fp8.payload(len(ids), shape.hidden, shape.dtype, seed)
-    return Sent(x, ids, weights, scales)
-
-
-def _check_collected(world: "Buffers", exchange: Exchange) -> None:
-    results = expected(world.shape, exchange.sent)
+def _check_collected(world: Buffers, exchange: Exchange) -> None:
+    results = payload.expected(world.shape, exchange.sent)
     for rank, found, wanted in zip(world.layout.attention_rank_ids, exchange.collected, results, strict=True):
         checks.check_collected(found, wanted, rank=rank)
 
 
-def _check_received(world: "Buffers", exchange: Exchange) -> None:
+def _check_received(world: Buffers, exchange: Exchange) -> None:
     for rank, rows in zip(world.layout.ffn_rank_ids, exchange.received, strict=True):
         checks.check_received(
             rows,

@@ -2,13 +2,26 @@
 
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from afdep.errors import AfdepError, OrderError
-from afdep.simulator import Simulator
+from afdep.sim.simulator import Simulator
 
-if TYPE_CHECKING:
-    from afdep.group import Group
+
+class Member(Protocol):
+    """What takes part in the runs of a session: the Buffers of one exchange."""
+
+    open_ranks: set[int]
+    """Ranks between the two calls of an exchange."""
+
+    def settle(self) -> AfdepError | None:
+        """After a run: the failure that ended these Buffers in it, if one did."""
+
+    def end(self, error: AfdepError) -> None:
+        """These Buffers are dead."""
+
+    def require_alive(self) -> None:
+        """Raise DeadBufferError after a failure."""
 
 
 class Session:
@@ -24,16 +37,16 @@ class Session:
         self.moves_payload = moves_payload
         self.runs = 0
         self.capturing = False
-        self._groups: list[weakref.ref[Group]] = []
-        self._busy: set[Group] = set()
+        self._groups: list[weakref.ref[Member]] = []
+        self._busy: set[Member] = set()
         self._held: list[object] = []
 
-    def join(self, group: "Group") -> None:
+    def join(self, group: Member) -> None:
         """A group takes part in every run from now on, as long as it lives."""
         self._groups.append(weakref.ref(group))
 
     @property
-    def groups(self) -> list["Group"]:
+    def groups(self) -> list[Member]:
         """The groups that somebody still holds, the first made first."""
         return [group for reference in self._groups if (group := reference()) is not None]
 
@@ -59,11 +72,11 @@ class Session:
         """Keep memory until the kernels that use it are done."""
         self._held.extend(memory)
 
-    def occupy(self, groups: Iterable["Group"]) -> None:
+    def occupy(self, groups: Iterable[Member]) -> None:
         """These groups have work to be run."""
         self._busy.update(groups)
 
-    def captured(self) -> tuple[list[object], set["Group"]]:
+    def captured(self) -> tuple[list[object], set[Member]]:
         """The memory and the groups in use by what was enqueued since the last run, given up to the caller."""
         held, self._held = self._held, []
         busy, self._busy = self._busy, set()

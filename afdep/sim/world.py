@@ -8,18 +8,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import build, inputs, native, timing
+from afdep import build
 from afdep.arms import Arm
-from afdep.buffers import Buffers
 from afdep.errors import ShapeError
 from afdep.layout import Layout
 from afdep.machine import Machine
-from afdep.native import OptionsStruct
 from afdep.reference import BF16
-from afdep.session import Session
+from afdep.routing import Load
 from afdep.shapes import ExchangeShape
-from afdep.simulator import Simulator
-from afdep.timing import Load, Timing
+from afdep.sim import inputs, native, timing
+from afdep.sim.buffers import Buffers
+from afdep.sim.native import OptionsStruct
+from afdep.sim.session import Session
+from afdep.sim.simulator import Simulator
+from afdep.sim.timing import Timing
 
 Mode = Literal["check", "time", "hunt"]
 
@@ -34,7 +36,7 @@ class World(Buffers):
         hidden, num_experts, top_k, capacity, dispatch_dtype, transport_sms, expert_alignment: see ExchangeShape.
         arm: an Arm, or its name.
         machine: the name of a machine file.
-        mode: "check" moves every byte; "time" moves control bytes only (the times are the same) except in `prove`;
+        mode: "check" moves every byte; "time" moves control bytes only (the times are the same) except in proofs;
             "hunt" draws an adversarial schedule from `seed`.
         seed: of the schedule, in hunt mode; it replays exactly.
         fiber: "warp", or "thread" for one fiber a thread: slower, and sees a missing warp barrier.

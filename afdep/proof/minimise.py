@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from afdep.errors import RoutingError, ShapeError
-from afdep.hunt import Finding, run_seed
-from afdep.scenario import Hunt, draw
+from afdep.proof.hunt import Finding, run_seed
+from afdep.proof.scenario import Hunt, draw
 
 _LAYOUTS = ("1A1F", "1A2F", "2A1F", "2A2F")
 _LEAST_CAPACITY = 4

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from afdep import abort_proof, graph_proof, scenario
 from afdep.errors import AfdepError
-from afdep.interleaving import prove_interleaved
 from afdep.machine import Machine
-from afdep.scenario import Hunt, Scenario
-from afdep.simulator import KernelTime
-from afdep.world import World
+from afdep.proof import aborts, graphs, scenario
+from afdep.proof.exchanges import prove
+from afdep.proof.interleaving import prove_interleaved
+from afdep.proof.scenario import Hunt, Scenario
+from afdep.sim.simulator import KernelTime
+from afdep.sim.world import World
 
 _SMALL = {"sm_count": 4.0, "shared_bytes_per_cta": 2560.0, "shared_bytes_per_sm": 6144.0}
 
@@ -51,14 +52,14 @@ def run_seed(hunt: Hunt, seed: int) -> Finding | None:
     world = world_of(hunt, drawn, seed)
     try:
         if drawn.abort is not None:
-            abort_proof.prove(world, drawn.rounds[0], drawn.abort, seed, drawn.replayed)
+            aborts.prove(world, drawn.rounds[0], drawn.abort, seed, drawn.replayed)
         elif drawn.replayed:
-            graph_proof.prove_replays(world, drawn.rounds, hunt.capacity, seed)
+            graphs.prove_replays(world, drawn.rounds, hunt.capacity, seed)
         elif second := drawn.second:
             other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
             prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
         else:
-            world.prove_loads(drawn.rounds[0], hunt.capacity, seed)
+            prove(world, drawn.rounds[0], hunt.capacity, seed)
     except AfdepError as error:
         return Finding(seed, drawn, error, tuple(world.simulator.take_trace()))
     return None

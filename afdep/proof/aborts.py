@@ -6,20 +6,19 @@ and of what the rank then has, as its host would read both. Ranks go on enqueuin
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import checks, graph_proof, proof
-from afdep.buffer import Received
 from afdep.errors import AfdepError, DeadlockError, MemoryFaultError, MismatchError
-from afdep.giving_up import Abort, BadRoute, Refusal, RefusalBeside, TimeOut
+from afdep.proof import checks, graphs, payload
+from afdep.proof.exchanges import Exchange, combine, dispatch
+from afdep.proof.giving_up import Abort, BadRoute, Refusal, RefusalBeside, TimeOut
 from afdep.reference import Sent
-from afdep.timing import Load
-
-if TYPE_CHECKING:
-    from afdep.buffers import Buffers
+from afdep.routing import Load
+from afdep.sim.buffer import Received
+from afdep.sim.buffers import Buffers
 
 _REPLAYS = 3
 _NO_EXPERT = 1 << 20
@@ -42,7 +41,7 @@ class _Noted:
     received: Received | None = None
 
 
-def prove(world: "Buffers", loads: Sequence[Load], abort: Abort, seed: int, replayed: bool) -> None:
+def prove(world: Buffers, loads: Sequence[Load], abort: Abort, seed: int, replayed: bool) -> None:
     """Run exchanges in which a rank gives up, over poisoned memory, and check what each rank's host may take for good.
 
     Args:
@@ -77,7 +76,7 @@ def prove(world: "Buffers", loads: Sequence[Load], abort: Abort, seed: int, repl
 class _Eager:
     """Exchanges enqueued call by call, by every rank whose host has not refused."""
 
-    def __init__(self, world: "Buffers", abort: Abort):
+    def __init__(self, world: Buffers, abort: Abort):
         self._world = world
         self._abort = abort
         self._ended: set[int] = set()
@@ -85,7 +84,7 @@ class _Eager:
 
     def enqueue(self, loads: Sequence[Load], seed: int) -> list[_Noted]:
         for index, load in enumerate(loads):
-            sent = proof.draw(self._world, load, seed + index)
+            sent = payload.draw(self._world, load, seed + index)
             _be_late(self._world, self._abort, index)
             self._refuse(index, 0)
             received = self._dispatch(_spoilt(self._world, sent, self._abort, index), sent, load.bucket)
@@ -116,27 +115,27 @@ class _Eager:
                 self._noted.append(_note_collected(self._world, source.rank, sent, source.source_collect()))
 
 
-def _replay(world: "Buffers", loads: Sequence[Load], abort: Abort, seed: int) -> list[_Noted]:
+def _replay(world: Buffers, loads: Sequence[Load], abort: Abort, seed: int) -> list[_Noted]:
     """Exchanges captured once and replayed on the same inputs, with what each replay notes."""
-    sent = [proof.draw(world, load, seed + index) for index, load in enumerate(loads)]
-    arrays = [graph_proof.on_ranks(world, one) for one in sent]
+    sent = [payload.draw(world, load, seed + index) for index, load in enumerate(loads)]
+    arrays = [graphs.on_ranks(world, one) for one in sent]
     noted: list[_Noted] = []
     exchanges = []
     with world.capture() as graph:
         for index, (load, one) in enumerate(zip(loads, arrays, strict=True)):
             _be_late(world, abort, index)
-            received = proof.dispatch(world, one, load.bucket or world.shape.capacity)
+            received = dispatch(world, one, load.bucket or world.shape.capacity)
             noted += [
                 _note_received(world, ffn.rank, sent[index], rows)
                 for ffn, rows in zip(world.ffns, received, strict=True)
             ]
-            exchanges.append(proof.Exchange(one, received, proof.combine(world, received)))
+            exchanges.append(Exchange(one, received, combine(world, received)))
             noted += [
                 _note_collected(world, source.rank, sent[index], collected)
                 for source, collected in zip(world.sources, exchanges[-1].collected, strict=True)
             ]
     for index, exchange in enumerate(exchanges):
-        graph_proof.change(exchange, _spoilt(world, sent[index], abort, index))
+        graphs.change(exchange, _spoilt(world, sent[index], abort, index))
     for _ in range(_REPLAYS):
         graph.replay()
     return noted * _REPLAYS
@@ -146,12 +145,12 @@ def _rows(sent: Sent) -> object:
     return sent.x if sent.scales is None else (sent.x, sent.scales)
 
 
-def _be_late(world: "Buffers", abort: Abort, exchange: int) -> None:
+def _be_late(world: Buffers, abort: Abort, exchange: int) -> None:
     if abort.late is not None and abort.late.exchange == exchange:
         world.delay(abort.late.rank, abort.late.delay_us)
 
 
-def _spoilt(world: "Buffers", sent: Sequence[Sent], abort: Abort, exchange: int) -> list[Sent]:
+def _spoilt(world: Buffers, sent: Sequence[Sent], abort: Abort, exchange: int) -> list[Sent]:
     """What the sources send, with the bad route in it where this exchange has one."""
     way, spoilt = abort.way, list(sent)
     if isinstance(way, BadRoute) and way.exchange == exchange:
@@ -162,12 +161,12 @@ def _spoilt(world: "Buffers", sent: Sequence[Sent], abort: Abort, exchange: int)
     return spoilt
 
 
-def _note_collected(world: "Buffers", rank: int, sent: Sequence[Sent], collected: NDArray[Any]) -> _Noted:
+def _note_collected(world: Buffers, rank: int, sent: Sequence[Sent], collected: NDArray[Any]) -> _Noted:
     world.simulator.note(world.handle, rank, [collected])
     return _Noted(rank, sent, [collected])
 
 
-def _note_received(world: "Buffers", rank: int, sent: Sequence[Sent], received: Received) -> _Noted:
+def _note_received(world: Buffers, rank: int, sent: Sequence[Sent], received: Received) -> _Noted:
     arrays = [array for _, array in _arrays(received)]
     world.simulator.note(world.handle, rank, arrays)
     return _Noted(rank, sent, arrays, received)
@@ -178,7 +177,7 @@ def _arrays(received: Received) -> list[tuple[str, NDArray[Any]]]:
     return [(name, array) for name in names if (array := getattr(received, name)) is not None]
 
 
-def _check_notes(world: "Buffers", noted: Sequence[_Noted]) -> None:
+def _check_notes(world: Buffers, noted: Sequence[_Noted]) -> None:
     for rank in range(world.layout.num_ranks):
         own = [one for one in noted if one.rank == rank]
         if (taken := world.simulator.notes(world.handle, rank)) != len(own):
@@ -194,13 +193,13 @@ def _check_notes(world: "Buffers", noted: Sequence[_Noted]) -> None:
             knew = word != 0
 
 
-def _check_note(world: "Buffers", one: _Noted, arrays: list[NDArray[Any]], told: bool, knew: bool) -> None:
+def _check_note(world: Buffers, one: _Noted, arrays: list[NDArray[Any]], told: bool, knew: bool) -> None:
     """What a rank had, whether its host was told by then, and whether it knew before the exchange began."""
     if one.received is not None:
         names = [name for name, _ in _arrays(one.received)]
         _check_rows(world, one, dict(zip(names, arrays, strict=True)), told, knew)
         return
-    wanted = proof.expected(world.shape, one.sent)[one.rank - world.layout.ffn_ranks]
+    wanted = payload.expected(world.shape, one.sent)[one.rank - world.layout.ffn_ranks]
     if not told:
         checks.check_collected(arrays[0], wanted, rank=one.rank)
         return
@@ -212,7 +211,7 @@ def _check_note(world: "Buffers", one: _Noted, arrays: list[NDArray[Any]], told:
         raise MismatchError("collected row after an abort", "NaN", "a row", one.rank, source=one.rank, token=token)
 
 
-def _check_rows(world: "Buffers", one: _Noted, fields: dict[str, Any], told: bool, knew: bool) -> None:
+def _check_rows(world: Buffers, one: _Noted, fields: dict[str, Any], told: bool, knew: bool) -> None:
     assert one.received is not None
     if not told:
         _check_received(world, one, replace(one.received, **fields))
@@ -221,7 +220,7 @@ def _check_rows(world: "Buffers", one: _Noted, fields: dict[str, Any], told: boo
         raise MismatchError("rows of an exchange that was given up", "none", rows, one.rank)
 
 
-def _check_received(world: "Buffers", one: _Noted, received: Received) -> None:
+def _check_received(world: Buffers, one: _Noted, received: Received) -> None:
     try:
         checks.check_received(
             received,
@@ -235,7 +234,7 @@ def _check_received(world: "Buffers", one: _Noted, received: Received) -> None:
         raise MismatchError("source table", "rows of this rank", str(error), one.rank) from error
 
 
-def _check_told(world: "Buffers", abort: Abort) -> None:
+def _check_told(world: Buffers, abort: Abort) -> None:
     """Every rank names the one failure, or none has heard of any: a wait that did not come."""
     expected = (int(abort.way.failure), abort.way.rank)
     found = {rank: world.simulator.abort(world.handle, rank) for rank in range(world.layout.num_ranks)}

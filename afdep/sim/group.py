@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from afdep.device_errors import PeerTimeoutError
 from afdep.errors import AfdepError, DeadBufferError, ShapeError
 from afdep.failure_codes import Failure, reported
-from afdep.session import Session
 from afdep.shapes import ExchangeShape
+from afdep.sim.session import Session
 
 
 class Group:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from afdep import proof
-from afdep.buffer import Received
-from afdep.buffers import Buffers
 from afdep.errors import MismatchError
+from afdep.proof import payload
+from afdep.proof.exchanges import Exchange, check, combine, dispatch
 from afdep.reference import Sent
-from afdep.timing import Load
+from afdep.routing import Load
+from afdep.sim.buffer import Received
+from afdep.sim.buffers import Buffers
 
 _PAYLOAD_STRIDE = 1_000_003
 
@@ -21,7 +22,7 @@ class Flight:
 
     def __init__(self, buffers: Buffers):
         self.buffers = buffers
-        self.exchanges: list[proof.Exchange] = []
+        self.exchanges: list[Exchange] = []
         self._open: tuple[list[Sent], list[Received]] | None = None
 
     @property
@@ -31,15 +32,15 @@ class Flight:
 
     def dispatch(self, load: Load, bucket: int, seed: int) -> None:
         """Enqueue the first half of an exchange of fresh payload, on every rank."""
-        sent = proof.draw(self.buffers, load, seed)
-        self._open = sent, proof.dispatch(self.buffers, sent, load.bucket or bucket)
+        sent = payload.draw(self.buffers, load, seed)
+        self._open = sent, dispatch(self.buffers, sent, load.bucket or bucket)
 
     def combine(self) -> None:
         """Enqueue the second half of the open exchange, through the expert-dependent transform."""
         assert self._open is not None
         sent, received = self._open
         self._open = None
-        self.exchanges.append(proof.Exchange(sent, received, proof.combine(self.buffers, received)))
+        self.exchanges.append(Exchange(sent, received, combine(self.buffers, received)))
 
     def check(self) -> None:
         """Check every exchange, once it has run.
@@ -47,7 +48,7 @@ class Flight:
         Raises:
             MismatchError: the first difference.
         """
-        proof.check(self.buffers, self.exchanges)
+        check(self.buffers, self.exchanges)
 
 
 def prove_interleaved(

@@ -1,41 +1,20 @@
-"""ctypes bindings of the native library (afdep/csrc/abi.h)."""
+"""ctypes bindings of the simulator's library (afdep/csrc/abi.h)."""
 
 import ctypes
 import json
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from afdep.abi import BuildInfo, ErrorRecordStruct, ReceivedStruct, ShapeStruct
 from afdep.errors import BuildError
-
-
-class ShapeStruct(ctypes.Structure):
-    """`afdep_shape` of abi.h."""
-
-    _fields_: ClassVar = [
-        *((name, c_int32) for name in ("attention_ranks", "ffn_ranks", "hidden", "num_experts", "top_k", "capacity")),
-        *((name, c_int32) for name in ("dtype", "transport_sms", "protocol")),
-        ("switches", c_uint32),
-        ("expert_alignment", c_int32),
-    ]
 
 
 class OptionsStruct(ctypes.Structure):
     """`afdep_sim_options` of abi.h."""
 
     _fields_: ClassVar = [("payload", c_int32), ("hunt", c_int32), ("seed", c_uint64)]
-
-
-class ReceivedStruct(ctypes.Structure):
-    """`afdep_received` of abi.h."""
-
-    _fields_: ClassVar = [
-        *((name, c_void_p) for name in ("rows", "row_scales", "row_weights", "expert_offsets", "expert_counts")),
-        *((name, c_void_p) for name in ("source_metadata", "rank_prefix")),
-        ("max_rows", c_int64),
-    ]
 
 
 class KernelTimeStruct(ctypes.Structure):
@@ -60,15 +39,6 @@ class BlockedWaitStruct(ctypes.Structure):
         *((name, c_int32) for name in ("rank", "cta", "warp", "peer")),
         ("expected", c_uint64),
         ("seen", c_uint64),
-    ]
-
-
-class ErrorRecordStruct(ctypes.Structure):
-    """`afdep_error_record` of abi.h."""
-
-    _fields_: ClassVar = [
-        *((name, c_int32) for name in ("failure", "rank", "token", "lane")),
-        ("expert", c_int64),
     ]
 
 
@@ -116,15 +86,6 @@ _SIGNATURES = {
 }
 
 
-@dataclass(frozen=True)
-class BuildInfo:
-    """What a loaded library says it is."""
-
-    digest: str
-    target: str
-    fiber: str
-
-
 class NativeLibrary:
     """A loaded library; its functions are attributes without the prefix `afdep_`."""
 
@@ -157,17 +118,3 @@ def load(path: Path) -> NativeLibrary:
             f"native library: expected one built from this tree, received {path}: {error}.",
             "Leave `library` out to have it built.",
         ) from error
-
-
-__all__ = [
-    "BlockedWaitStruct",
-    "BuildInfo",
-    "ErrorRecordStruct",
-    "KernelTimeStruct",
-    "NativeLibrary",
-    "OptionsStruct",
-    "ReceivedStruct",
-    "ShapeStruct",
-    "byref",
-    "load",
-]
