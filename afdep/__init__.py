@@ -101,4 +101,7 @@ __all__ = [
     "window",
 ]
 
+CONTRACT = 2
+"""Number of the interface by which the harness measures this tree."""
+
 __getattr__, __dir__ = _names_of(__name__)

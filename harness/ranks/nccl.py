@@ -102,7 +102,7 @@ class NcclEnd:
     def bare(self, load: Any, seed: int) -> Bare:
         """What an exchange of these routes comes down to on this rank."""
         layout, shape = self._shape.layout, self._shape
-        sent = contract.modules().proof.draw(SimpleNamespace(shape=shape, layout=layout), load, seed)
+        sent = contract.modules().payload.draw(SimpleNamespace(shape=shape, layout=layout), load, seed)
         parts: list[tuple[Any, Any]] = []
         for peer in range(layout.num_ranks):
             source, ffn = (self._rank, peer) if self._is_source else (peer, self._rank)

@@ -63,7 +63,7 @@ class OwnEnd:
         if buffer.role == "ffn":
             return timing.measure(self._what.backend, exchange.mode, buffer.rank, self._ffn_exchange(bucket))
         tree = contract.modules()
-        sent = tree.proof.draw(buffer, loads[0], exchange.seed)[buffer.rank - buffer.layout.ffn_ranks]
+        sent = tree.payload.draw(buffer, loads[0], exchange.seed)[buffer.rank - buffer.layout.ffn_ranks]
         y = torch.empty((len(sent.x), buffer.shape.hidden), dtype=torch.bfloat16, device="cuda")
         one = self._source_exchange(sent, y, bucket)
         measured = timing.measure(self._what.backend, exchange.mode, buffer.rank, one)

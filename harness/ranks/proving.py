@@ -37,7 +37,7 @@ def prove(buffer: Any, loads: Sequence[Any], bucket: int, seed: int) -> None:
     Raises:
         MismatchError: the first difference.
     """
-    draw = contract.modules().proof.draw
+    draw = contract.modules().payload.draw
     exchanges = [draw(buffer, load, seed + index) for index, load in enumerate(loads)]
     buffer.poison(bucket)
     buffer.synchronize()
@@ -57,7 +57,7 @@ def _prove_source(buffer: Any, own: Sequence[Any], bucket: int) -> None:
         collected.append(buffer.source_collect())
     buffer.synchronize()
     for sent, y in zip(own, collected, strict=True):
-        expected = tree.proof.expected(buffer.shape, [sent])[0]
+        expected = tree.payload.expected(buffer.shape, [sent])[0]
         tree.checks.check_collected(memory.to_numpy(y), expected, rank=buffer.rank)
 
 
