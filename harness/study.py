@@ -2,8 +2,8 @@
 
 `harness/studies/NAME/program.py` has `Settings` and `Trial` (frozen dataclasses), `Record` (its table, an Envelope) and
 
-- `blocks(settings, done) -> Sequence[Block]`: what comes next, from the rows that are there; the first round is asked for
-  with none, and a round without blocks is the end. It is pure: equal arguments give equal blocks.
+- `blocks(settings, done) -> Sequence[Block]`: what comes next, from the rows that are there; the first round is
+  asked for with none, and a round without blocks is the end. It is pure: equal arguments give equal blocks.
 - `run(batch, group) -> Iterator[Said]`: runs in a fresh process, once for each rank, and says what came of each trial.
 - `judge(plan, batch, trial, ended) -> Sequence[Row]`: what that amounts to.
 
@@ -122,7 +122,7 @@ class Ended:
 
     @property
     def status(self) -> str:
-        """ok where every rank has spoken and none of a failure."""
+        """Ok where every rank has spoken and none of a failure."""
         return self._judged[0]
 
     @property
@@ -187,7 +187,7 @@ def program(name: str) -> Program:
     Raises:
         UsageError: no such study.
     """
-    return _module(name, "program")  # type: ignore[return-value]
+    return _module(name, "program")
 
 
 def settings(name: str) -> Any:
@@ -195,6 +195,11 @@ def settings(name: str) -> Any:
     if not (STUDIES / name.replace("-", "_") / "settings.py").exists():
         return None
     return _module(name, "settings").wanted
+
+
+def sections(name: str) -> dict[str, type[Any]] | None:
+    """By section of the configuration the dataclass that it is read into, where a study reads it in its own way."""
+    return None if settings(name) is None else dict(_module(name, "settings").SECTIONS)
 
 
 def report(name: str) -> ModuleType:

@@ -136,7 +136,7 @@ class Journal:
         self._stream.flush()
 
 
-def left_behind(folder: Path) -> Iterator[tuple[Path, Told]]:
+def left_behind(folder: Path) -> Iterator[Told]:
     """The journals of runs that are dead, each held while it is looked at."""
     for path in sorted(folder.glob("*.jsonl")):
         with path.open("r+", encoding="utf-8") as stream:
@@ -145,7 +145,7 @@ def left_behind(folder: Path) -> Iterator[tuple[Path, Told]]:
             except OSError:
                 continue  # its run is alive
             if path.exists() and (told := read(path)) is not None:
-                yield path, told
+                yield told
             path.unlink(missing_ok=True)
 
 

@@ -161,11 +161,12 @@ class Ledger:
         """The row with all that plan and run know of it."""
         plan, attempt, tree = self.file.plan, told.attempt, self.file.plan.trees[batch.tree]
         facts = told.opened.get(getattr(row, "rank", None) or 0, {})
-        where = {name: getattr(attempt, name) for name in ("round", "block", "batch", "run", "command")}
+        where: dict[str, Any] = {name: getattr(attempt, name) for name in ("round", "block", "batch", "run", "command")}
+        told_by_rank: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
         return replace(
             row,
             **where,
-            **{name: facts.get(name) for name in _FACTS},
+            **told_by_rank,
             **_clocks(told, facts.get("gpu")),
             study=plan.study,
             plan_hash=self.file.plan_hash,
@@ -212,4 +213,3 @@ def _clocks(told: Told, gpu: int | None) -> Mapping[str, Any]:
         return {}
     reasons = sorted({str(one["throttle"]) for one in own})
     return {"sm_mhz": tuple(float(one["sm_mhz"]) for one in own), "throttle": ", ".join(reasons)}
-

@@ -1,4 +1,4 @@
-"""Makes a plan: exports the trees, asks each what it is, and lets the study's program say what is run in which order."""
+"""Makes a plan: exports the trees, asks each what it is, and lets the program say what is run and in which order."""
 
 import json
 import subprocess
@@ -170,7 +170,12 @@ def _plan(
         name=wanted.name,
         settings=wanted.settings,
         trees=tuple(
-            Tree(name, tuple(sorted(report["native"].items())), sources.library_digest(slots.path(index)), report["contract"])
+            Tree(
+                name,
+                tuple(sorted(report["native"].items())),
+                sources.library_digest(slots.path(index)),
+                report["contract"],
+            )
             for index, (name, report) in enumerate(zip(names, reports, strict=True))
         ),
         arms=arms,

@@ -1,7 +1,7 @@
 """The one program of every measuring process: a rank of a batch, or all of it where one process holds every rank.
 
-`python -P -m harness.core.worker JOB.json`, with its number in RANK, started in an empty folder with the slot as the only
-search path. It imports neither Hydra nor a cluster client. It proves what it is, opens its group, runs the study's
+`python -P -m harness.core.worker JOB.json`, with its number in RANK, started in an empty folder with the slot as the
+only search path. It imports neither Hydra nor a cluster client. It proves what it is, opens its group, runs the study's
 program and says on its standard output what came of each trial; whoever started it writes the records.
 """
 
