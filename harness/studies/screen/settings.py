@@ -60,9 +60,8 @@ def wanted(config: Data, desk: Desk) -> Wanted:
     )
     _check_shapes(settings)
     settings, path = _with_trace(settings, config["trace"], desk)
-    machine = backend.machine if backend.name == "sim" else None
     asked = tuple(_asked(settings, one) for one in arms)
-    return Wanted("screen", settings.name, settings, tuple(dict.fromkeys(trees)), asked, machine, path)
+    return Wanted("screen", settings.name, settings, tuple(dict.fromkeys(trees)), asked, trace=path)
 
 
 def _asked(settings: Settings, arm: ArmChoice) -> Asked:
