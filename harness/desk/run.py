@@ -14,12 +14,11 @@ from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
+from harness.core.progress import Progress
 from harness.desk import node, select
 from harness.desk.desk import Desk, Workspace
 from harness.desk.launcher import Launcher
-from harness.desk.progress import Progress
 from harness.errors import Exit
-from harness.records.envelope import OK
 from harness.records.table import read as read_records
 from harness.records.table import record_files
 from harness.report.results import Part, Results
@@ -86,14 +85,7 @@ def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
 
 def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
     workspace = Workspace.out(launcher.out, desk)
-    program: Any = study.program(file.plan.study)
-    label, figure = getattr(program, "label", None), getattr(program, "figure", None)
-    progress = Progress(
-        (lambda trial: label(file.plan.settings, trial)) if label else str,
-        figure or (lambda rows: OK),
-        desk.clock,
-        desk.print_line,
-    )
+    progress = Progress(file.plan, desk.clock, desk.print_line)
     executor = Executor(
         file,
         made.slots,
