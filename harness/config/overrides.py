@@ -114,6 +114,11 @@ def _axis(override: Override, value: object, names: Sequence[str]) -> str:
     axis, text = override.key_or_group, str(override.input_line).partition("=")[2]
     if isinstance(value, str) and value in names:
         return f"{axis}={value}"
+    if isinstance(value, str) and value.startswith("["):
+        raise UsageError(
+            f"{axis}: expected a list, received {value!r}, which does not read as one.",
+            "Quote a name that holds brackets: arm=[m2n,'afdep[AFDEP_UNION_NOTIFY=1]'].",
+        )
     if isinstance(value, str) and axis in NUMBER_AXES:
         raise UsageError(f"{axis}: expected integers or an option, received {value!r}.", valid_names(value, names))
     return f"++{axis}.values={text if isinstance(value, list) else f'[{text}]'}"

@@ -47,12 +47,18 @@ def wanted(config: Data, desk: Desk) -> Wanted:
     beside = value(str | None, screen["published"], "screen.published")
     if beside is not None:
         published.load(beside)
+    exchange = read(Exchange, config["exchange"], "exchange")
+    if exchange.collect != "copy":
+        raise ConfigError(
+            f"exchange.collect: expected copy, received {exchange.collect}: these kernels copy results out.",
+            "Write exchange.collect=copy; view is in archived plans of other kernels.",
+        )
     settings = Settings(
         name=as_name(word("screen.name", screen["name"])),
         rows=_rows(config, screen, load_options("routing", desk.conf)),
         tokens=tuple(value(int, one, "tokens") for one in _axis(config, "tokens")),
         arms=arms,
-        exchange=read(Exchange, config["exchange"], "exchange"),
+        exchange=exchange,
         backend=backend,
         published=beside,
         declared_aa=declared_aa,
