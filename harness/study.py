@@ -10,6 +10,8 @@
 `harness/studies/NAME/report.py` has `sections(results)`; no node loads it. `docs/architecture.md` walks through both.
 """
 
+import importlib.util
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,10 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
+from harness import studies
 from harness.errors import UsageError, valid_names
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-
-STUDIES = Path(__file__).resolve().parent / "studies"
 
 Backend = Literal["sim", "cuda"]
 
@@ -178,7 +179,7 @@ class Program(Protocol):
 
 def names() -> tuple[str, ...]:
     """The studies there are, by the names of their folders."""
-    return tuple(sorted(path.parent.name.replace("_", "-") for path in STUDIES.glob("*/program.py")))
+    return tuple(sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(studies.__path__) if one.ispkg))
 
 
 def program(name: str) -> Program:
@@ -192,9 +193,8 @@ def program(name: str) -> Program:
 
 def settings(name: str) -> Any:
     """How a study reads a composed configuration, where it has its own way; None: field by field."""
-    if not (STUDIES / name.replace("-", "_") / "settings.py").exists():
-        return None
-    return _module(name, "settings").wanted
+    place = f"harness.studies.{name.replace('-', '_')}.settings"
+    return None if importlib.util.find_spec(place) is None else _module(name, "settings").wanted
 
 
 def sections(name: str) -> dict[str, type[Any]] | None:

@@ -90,7 +90,7 @@ def _changed(what: str, planned: str, found: str) -> str | None:
 
 
 def main(job_path: Path, rank: int | None) -> int:
-    """Run a job; 1 where that did not come to its end, once the reason is said."""
+    """Run a job; 1 where something failed, once the reason is said."""
     mouth = Mouth()
     job = Job.load(job_path)
     plan, batch = job.planned()
@@ -101,7 +101,6 @@ def main(job_path: Path, rank: int | None) -> int:
         _run(session)
     except VoidError as void:
         mouth.say(VOID, reason=str(void))
-        return 1
     except Exception as error:
         traceback.print_exc()
         mouth.say(FAILED, reason=in_words(error))
