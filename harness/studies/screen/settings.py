@@ -24,7 +24,7 @@ EXTERNAL = ("nccl", "deepep")
 """Libraries that a screen measures without building them."""
 ROUTINGS = (*KINDS, TRACE)
 AXES = ("layout", "hidden", "dtype", "routing")
-SECTIONS = {"exchange": Exchange, "backend": Backend, "row": Row}
+SECTIONS = {"exchange": Exchange, "backend": Backend, "row": Row, "screen": Settings}
 _KINDS: Mapping[str, Any] = {"layout": LayoutName, "hidden": Count, "dtype": Dtype}
 
 Data = Mapping[str, Any]
