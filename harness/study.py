@@ -42,6 +42,23 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """An arm that batches of a tree run.
+
+    Args:
+        name: canonical name.
+        tree: index of the tree.
+        backend: sim or cuda.
+        shape: keyword arguments of a World in which it can be had; none for an arm that no tree builds.
+    """
+
+    name: str
+    tree: int
+    backend: str
+    shape: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Batch:
     """What shares one start of processes.
 

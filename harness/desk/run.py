@@ -94,7 +94,8 @@ def planned(wanted: Wanted, launcher: Launcher, texts: Sequence[str], desk: Desk
     """The kept plan of what is asked for, and its trees in place for the block."""
     workspace = Workspace.out(launcher.out, desk)
     with _alive(workspace):
-        desk.print_line(f"{wanted.study} {wanted.name}: exporting, building and asking each tree what it is")
+        what = " ".join(dict.fromkeys((wanted.study, wanted.name)))
+        desk.print_line(f"{what}: exporting, building and asking each tree what it is")
         made = planning.make(wanted, desk.root, workspace.trees, desk.environ)
         try:
             command = shlex.join(["afdep-bench", wanted.study, *texts])

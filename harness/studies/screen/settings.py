@@ -12,13 +12,14 @@ from afdep.shapes import ExchangeShape
 from harness.config.compose import load_options
 from harness.config.read import NONE, distinct, one_of, read, value, word
 from harness.core.fields import Count, Dtype, LayoutName, Text, as_name
-from harness.core.planning import Asked, Wanted
+from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, ValueReadError
 from harness.machine.placement import planned
 from harness.ranks.cells import TRACE, Backend, Exchange, Row
 from harness.report import published
 from harness.studies.screen.program import ArmChoice, Settings
+from harness.study import Asked
 
 EXTERNAL = ("nccl", "deepep")
 """Libraries that a screen measures without building them."""
