@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-import torch.nn.functional as F
+from torch.nn import functional
 
 import afdep
 
@@ -56,8 +56,8 @@ def route(x: torch.Tensor, router: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 def swiglu(rows: torch.Tensor, ends: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
     """SwiGLU experts over expert-major rows, BF16 [rows, H]; expert e has those before ends[e] that no other has."""
-    gate, up = F.grouped_mm(rows, gate_up, offs=ends).chunk(2, dim=-1)
-    return F.grouped_mm(F.silu(gate) * up, down, offs=ends)
+    gate, up = functional.grouped_mm(rows, gate_up, offs=ends).chunk(2, dim=-1)
+    return functional.grouped_mm(functional.silu(gate) * up, down, offs=ends)
 
 
 def attention(buffer: afdep.ExchangeBuffer, x: torch.Tensor, weights: Weights) -> torch.Tensor:
@@ -81,7 +81,7 @@ def in_one_process(x: torch.Tensor, weights: Weights) -> torch.Tensor:
     for expert in range(EXPERTS):
         token, lane = (ids == expert).nonzero(as_tuple=True)
         gate, up = (x[token] @ weights.gate_up[expert]).chunk(2, dim=-1)
-        rows = (F.silu(gate) * up) @ weights.down[expert]
+        rows = (functional.silu(gate) * up) @ weights.down[expert]
         y.index_add_(0, token, rows.float() * shares[token, lane, None])
     return y.bfloat16()
 
@@ -160,6 +160,7 @@ def tokens(rank: int, step: int) -> torch.Tensor:
 
 
 def main() -> None:
+    """Run where it can."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulate", action="store_true", help="run on the simulator")
     parser.add_argument("--layout", default="2A2F", help="Attention and FFN ranks; by default 2A2F")
