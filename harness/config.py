@@ -53,7 +53,7 @@ class Exchange:
     seed: int
 
     def shape_of(self, row: Row) -> dict[str, Any]:
-        """The shape of a row's exchanges as `afdep.World` and `afdep.cuda.DeviceBuffer` take it, but for its layout."""
+        """The shape of a row's exchanges as `afdep.World` and `afdep.cuda.Buffer` take it, but for its layout."""
         return {
             "hidden": row.hidden,
             "num_experts": row.experts,

@@ -1,4 +1,4 @@
-"""The arms built here, on one rank: a DeviceBuffer of the plan's shape."""
+"""The arms built here, on one rank: a Buffer of the plan's shape."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from afdep import proof, reference
-from afdep.cuda import DeviceBuffer
+from afdep.cuda import Buffer
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.elements import to_bf16
 from afdep.proof import checks
@@ -32,7 +32,7 @@ class OwnEnd:
         row, exchange, device = session.row, session.plan.exchange, session.plan.backend.device
         assert device is not None
         self._session = session
-        self._buffer = DeviceBuffer(
+        self._buffer = Buffer(
             None,
             layout=row.layout,
             **exchange.shape_of(row),

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from afdep import proof
-from afdep.cuda import DeviceBuffer, on_host
+from afdep.cuda import Buffer, on_host
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.proof import checks
 from afdep.reference import Sent
@@ -26,7 +26,7 @@ def rows_on_gpu(rows: Any) -> Any:
     return to_device(rows.view(np.int16)).view(torch.bfloat16)
 
 
-def prove(buffer: DeviceBuffer, loads: Sequence[Any], bucket: int, seed: int) -> None:
+def prove(buffer: Buffer, loads: Sequence[Any], bucket: int, seed: int) -> None:
     """Run exchanges free over poisoned memory through the expert transform, then compare.
 
     What the FFN ranks received is compared in the last exchange: each overwrites the one before.
@@ -50,7 +50,7 @@ def prove(buffer: DeviceBuffer, loads: Sequence[Any], bucket: int, seed: int) ->
         _prove_ffn(buffer, exchanges, bucket)
 
 
-def _prove_source(buffer: DeviceBuffer, own: Sequence[Sent], bucket: int) -> None:
+def _prove_source(buffer: Buffer, own: Sequence[Sent], bucket: int) -> None:
     arguments = [(uploaded(sent), to_device(sent.topk_idx), to_device(_present(sent.topk_weights))) for sent in own]
     collected = []
     for x, ids, weights in arguments:
@@ -61,7 +61,7 @@ def _prove_source(buffer: DeviceBuffer, own: Sequence[Sent], bucket: int) -> Non
         checks.check_collected(to_numpy(y), proof.expected(buffer.shape, [sent])[0], rank=buffer.rank)
 
 
-def _prove_ffn(buffer: DeviceBuffer, exchanges: Sequence[Sequence[Sent]], bucket: int) -> None:
+def _prove_ffn(buffer: Buffer, exchanges: Sequence[Sequence[Sent]], bucket: int) -> None:
     received = None
     for _ in exchanges:
         received = buffer.ffn_receive(bucket=bucket)
