@@ -96,7 +96,7 @@ def carry_library(slot: Path) -> None:
         BuildError: it does not build.
         BundleError: it needs a library that a node may lack.
     """
-    _put(build.build_cuda(slot), build.carried(slot))
+    check_self_contained(build.carry(slot))
 
 
 def carry_probes(slot: Path) -> None:

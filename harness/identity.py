@@ -1,5 +1,6 @@
 """What an arm is, as the loaded library reports it: native digest, protocol and switches."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,3 +43,9 @@ class Identity:
                     f"{field}: the plan expects {expected or 'none'}, the loaded library reports {received or 'none'}"
                 )
         return None
+
+
+def native_digest_of(library: Any, target: str) -> str:
+    """What a measured tree's `afdep` says of its native sources; trees from before targets had digests have one."""
+    digest = library.native_digest
+    return str(digest(target) if "target" in inspect.signature(digest).parameters else digest())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.digests import harness_digest, source_digest
-from harness.identity import Identity
+from harness.identity import Identity, native_digest_of
 from harness.leaving import leave
 
 
@@ -24,7 +24,7 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
     identities = {arm: dataclasses.asdict(identify(request, arm)) for arm in request["arms"]}
     return {
         "slot": str(slot),
-        "native_digest": str(afdep.native_digest()),
+        "native_digest": native_digest_of(afdep, request["backend"]),
         "source_digest": source_digest(slot),
         "harness_digest": harness_digest(slot),
         "identities": identities,

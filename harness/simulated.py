@@ -6,7 +6,7 @@ from typing import Any
 
 from harness import events, loads, sections, session
 from harness.config import Row
-from harness.identity import Identity
+from harness.identity import Identity, native_digest_of
 from harness.plan import Cell, Plan
 from harness.plausibility import impossible
 from harness.recording import latency_us
@@ -28,7 +28,7 @@ def measure(job: Session) -> None:
 
 def _void_digest(job: Session) -> str | None:
     """Why the sources are not the planned ones, by their own account."""
-    job.observed["loaded_digest"] = found = str(importlib.import_module("afdep").native_digest())
+    job.observed["loaded_digest"] = found = native_digest_of(importlib.import_module("afdep"), "sim")
     planned = job.arm.identity.digest
     return None if found == planned else f"digest: the plan expects {planned}, the sources give {found}"
 
