@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         TorchMissingError,
         WaitTimeoutError,
     )
-    from afdep.digest import NativeDigest, native_digest
+    from afdep.digest import CodeDigest, NativeDigest, native_digest
     from afdep.errors import (
         AfdepError,
         ArmError,
@@ -70,6 +70,7 @@ __all__ = [
     "BuildError",
     "CapacityError",
     "CaptureError",
+    "CodeDigest",
     "ControlError",
     "DeadBufferError",
     "DeadlockError",
