@@ -13,6 +13,7 @@ import argparse
 import os
 import socket
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,7 +24,7 @@ import afdep
 
 HIDDEN, INTERMEDIATE, EXPERTS, TOP_K, TOKENS, STEPS = 256, 512, 8, 2, 48, 4
 TOLERANCE = 0.02  # of the largest element: BF16 keeps 8 bits, and the two sides round in another order
-SHAPE = {"hidden": HIDDEN, "num_experts": EXPERTS, "top_k": TOP_K, "capacity": 64}
+SHAPE: dict[str, Any] = {"hidden": HIDDEN, "num_experts": EXPERTS, "top_k": TOP_K, "capacity": 64}
 
 
 @dataclass
@@ -148,7 +149,7 @@ def on_the_simulator(layout: str) -> None:
             print(f"step {step}, rank {source.rank}: within {error:.4f} of one process")
 
 
-def numpy_of(received: afdep.Received) -> tuple:
+def numpy_of(received: afdep.Received) -> tuple[Any, Any, Any]:
     """Rows as words of two bytes, ends of the experts and weights; numpy has no BF16 that torch takes."""
     return received.x.view("int16"), received.expert_offsets[1:].copy(), received.weights
 

@@ -59,6 +59,14 @@ def on_gpus() -> SimpleNamespace:
     return SimpleNamespace(**{name: import_module(place) for name, place in _ON_GPUS[number()].items()})
 
 
+def load(backend: str) -> None:
+    """Load whatever of the tree a process of a backend may come to need: names load their modules when first used."""
+    if backend == "cuda":
+        assert on_gpus().memory and _buffer()
+    else:
+        assert modules().afdep.World
+
+
 def native_digest(backend: str) -> str:
     """Of the sources that the loaded tree builds for a backend."""
     afdep = modules().afdep
@@ -95,6 +103,10 @@ def prove(world: Any, loads: list[Any], bucket: int, seed: int) -> None:
 
 def buffer(library: Path | None, **fields: Any) -> Any:
     """A Buffer on this rank's GPU; collective."""
-    cuda = on_gpus().cuda
-    kind = cuda.DeviceBuffer if number() == 1 else cuda.Buffer
+    kind = _buffer()
     return kind(None, **fields, library=library) if library is not None else kind(None, **fields)
+
+
+def _buffer() -> Any:
+    cuda = on_gpus().cuda
+    return cuda.DeviceBuffer if number() == 1 else cuda.Buffer
