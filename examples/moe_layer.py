@@ -1,8 +1,8 @@
 """A mixture-of-experts layer whose attention and experts are on different ranks, in torch, checked against one process.
 
-    python examples/moe_layer.py              # a GPU for every rank, or one that they share; without any, the simulator
-    python examples/moe_layer.py --simulate   # on the simulator, whatever there is
-    python examples/moe_layer.py --layout 1A1F
+    python -m examples.moe_layer              # a GPU for every rank, or one that they share; without any, the simulator
+    python -m examples.moe_layer --simulate   # on the simulator, whatever there is
+    python -m examples.moe_layer --layout 1A1F
 
 Attention ranks route their tokens (softmax over the top-k experts) and dispatch them. FFN ranks apply SwiGLU experts to
 what arrives, by one grouped GEMM over `expert_offsets`, weight each row and reply. On GPUs both ends are CUDA graphs,
@@ -90,7 +90,7 @@ def in_one_process(x: torch.Tensor, weights: Weights) -> torch.Tensor:
 def check(y: torch.Tensor, x: torch.Tensor, weights: Weights) -> float:
     """The largest difference from the layer in one process, as a share of the largest element."""
     expected = in_one_process(x, weights).float()
-    error = ((y.float() - expected).abs().max() / expected.abs().max()).item()
+    error = float((y.float() - expected).abs().max() / expected.abs().max())
     if not error <= TOLERANCE:
         raise SystemExit(f"expected the layer of one process within {TOLERANCE}, received a difference of {error:.3f}")
     return error
@@ -109,7 +109,8 @@ def on_gpus(rank: int, layout: str, port: int) -> None:
     def layer() -> torch.Tensor | None:
         if buffer.role == "attention":
             return attention(buffer, x, weights)
-        return experts(buffer, weights.gate_up[local], weights.down[local])
+        experts(buffer, weights.gate_up[local], weights.down[local])
+        return None
 
     layer()  # the first exchange waits for peers that still load, so it is not captured
     buffer.synchronize()
