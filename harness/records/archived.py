@@ -58,6 +58,10 @@ def _hunted(row: Data) -> Data:
     return {"study": "hunt", "status": FAILED if found else OK, "reason": found}
 
 
+def _read(row: Data) -> Data:
+    return {"study": "calibrate", "status": OK if row["void"] is None else VOID}
+
+
 def _tested(row: Data) -> Data:
     status = {"passed": OK, "skipped": VOID}.get(row["outcome"], FAILED)
     return {"study": "device-tests", "status": status, "reason": row["said"] if status != OK else None}
@@ -71,9 +75,9 @@ KINDS = (
     Kind("sanitized", ("tool", "in_kernel"), {}, _sanitized),
     Kind("device_tests", ("test", "outcome"), {}, _tested),
     Kind("hunts", ("first_seed", "failed_seeds"), {}, _hunted),
-    Kind("readings", ("probe", "samples", "void"), {"void": "reason"}),
-    Kind("calibrations", ("probes_hash", "most_sm_mhz")),
-    Kind("calibrated", ("base_source", "spread")),
+    Kind("readings", ("probe", "samples", "void"), {"void": "reason"}, _read),
+    Kind("calibrations", ("probes_hash", "most_sm_mhz"), {"device": "machine"}),
+    Kind("calibrated", ("base_source", "spread"), {"status": "outcome"}),
     Kind("fits", ("published", "candidate", "settings")),
     Kind("fit_cells", ("published_baseline_us",), _EXPERTS),
     Kind("fit_constants", ("stepped", "refitted")),
