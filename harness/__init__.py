@@ -1,4 +1,4 @@
-"""The harness: plans paired screens, runs them in fresh processes, keeps records and reports from records alone.
+"""The harness: plans studies, runs them in fresh processes, keeps records and makes reports from records alone.
 
-`python -m harness VERB key=value...`
+`afdep-bench NAME [ACTION] key=value...`, or `python -m harness`.
 """

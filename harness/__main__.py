@@ -1,9 +1,6 @@
 """Entry point of `python -m harness`."""
 
-import sys
-
-from harness.cli import main
-from harness.leaving import leave
+from harness.cli import console
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    console()

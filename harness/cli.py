@@ -1,88 +1,122 @@
-"""`python -m harness VERB key=value...`: finds the verb, and turns every error into two lines and exit status 4."""
+"""`afdep-bench NAME [ACTION] key=value...`: finds the command, and turns every error into two lines and status 4."""
 
 import errno
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from harness.errors import OutputClosedError, UsageError, valid_names
-from harness.surroundings import ERROR, OK, UNREAD, Surroundings, real
-from harness.trees import exclusive_directory
-from harness.workspace import REPOSITORY
+from harness import study
+from harness.core.process import Interrupted, in_words, leave, stopped_by_signals
+from harness.core.trees import exclusive_directory
+from harness.desk.desk import Desk, real
+from harness.errors import Exit, OutputClosedError, UsageError, valid_names
 
-VERBS = (
-    *("screen", "plan", "bundle", "report", "records", "hunt", "faults", "validate", "fit", "calibrate", "claims"),
-    *("status", "doctor"),
-)
-_NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-HELP_WORDS = ("help", "--help", "-h")
+ACTIONS = {
+    "run": "harness.desk.run:run",
+    "plan": "harness.desk.run:plan",
+    "report": "harness.desk.report:run",
+    "archive": "harness.desk.archive:archive",
+    "export": "harness.desk.archive:export",
+}
+"""What can be done with a study; run where none is named."""
+
+COMMANDS = {
+    "claims": "harness.desk.claims:run",
+    "records": "harness.desk.status:records",
+    "status": "harness.desk.status:run",
+    "doctor": "harness.desk.doctor:run",
+}
+"""What is no study."""
+
+HELP = ("help", "--help", "-h")
+_NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR)
 
 
-def main(arguments: Sequence[str], around: Surroundings | None = None) -> int:
+def main(arguments: Sequence[str], desk: Desk | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: the verb and its settings.
-        around: the surroundings; the real ones if None.
+        arguments: a name, an action and its settings.
+        desk: the surroundings; the real ones if None.
 
     Returns:
-        0 done, 1 a hunt or a validation found something, 3 nothing measured or void alone, 4 usage error, failure or
-        anything unexpected, 141 nobody reads on.
+        One of `Exit`, or 128 and the number of the signal that ended it.
     """
+    desk = desk or real()
     try:
-        if set(arguments) & set(HELP_WORDS):
-            return _help(around or real())
-        return _verb(arguments)(arguments[1:], around or real())
-    except KeyboardInterrupt:
-        return _complain("interrupted: finished processes are recorded.", "Run the same command again to resume.")
+        with stopped_by_signals():
+            return int(_run(arguments, desk))
+    except Interrupted as interruption:
+        problem = f"interrupted by {interruption.name}: what has ended is recorded, and what was cut short is void."
+        _complain(problem, "Run the same command again to go on.")
+        return interruption.status
     except OutputClosedError:
-        return UNREAD
+        return Exit.UNREAD
     except Exception as error:
-        return _explain(error)
+        return _explain(error, desk)
 
 
-def _help(around: Surroundings) -> int:
-    around.print_line(_usage())
-    return OK
+def _run(arguments: Sequence[str], desk: Desk) -> int:
+    if not arguments or arguments[0] in HELP:
+        desk.print_line(import_module("harness.desk.usage").overview(desk))
+        return Exit.OK if arguments else Exit.ERROR
+    name, words = arguments[0], list(arguments[1:])
+    actions = tuple(ACTIONS) if name in study.names() else () if name in COMMANDS else None
+    if actions is None:
+        raise UsageError(f"name: expected one, received {name!r}.", valid_names(name, (*study.names(), *COMMANDS)))
+    if set(words) & set(HELP):
+        action = words[0] if words[0] in actions else "run"
+        desk.print_line(import_module("harness.desk.usage").of(name, action if actions else None, desk))
+        return Exit.OK
+    if not actions:
+        return _found(COMMANDS[name])(words, desk)
+    action = words.pop(0) if words and "=" not in words[0] and not words[0].startswith("-") else "run"
+    if action not in actions:
+        raise UsageError(
+            f"action: expected one of {name}, received {action!r}.", valid_names(action, (*actions, "help"))
+        )
+    return _found(ACTIONS[action])(name, words, desk)
 
 
-def _usage() -> str:
-    return str(import_module("harness.usage").text(VERBS))
+def _found(place: str) -> Callable[..., int]:
+    module, _, function = place.partition(":")
+    found: Callable[..., int] = getattr(import_module(module), function)
+    return found
 
 
-def _verb(arguments: Sequence[str]) -> Callable[[Sequence[str], Surroundings], int]:
-    name = arguments[0] if arguments else ""
-    if name not in VERBS:
-        print(f"{_usage()}\n", file=sys.stderr)
-        raise UsageError(f"verb: expected one, received {name!r}.", valid_names(name, VERBS))
-    run: Callable[[Sequence[str], Surroundings], int] = import_module(f"harness.verbs.{name}").run
-    return run
-
-
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, desk: Desk) -> int:
     """Two lines: our errors bring them, a place that takes no file is named, and of any other the traceback is kept."""
     problem, next_step = getattr(error, "problem", None), getattr(error, "next_step", None)
     if isinstance(problem, str) and isinstance(next_step, str):
         return _complain(problem, next_step)
     if isinstance(error, OSError) and error.errno in _NO_PLACE:
-        problem = f"{error.filename or 'files'}: expected a place to read and write, received {error.strerror!r}."
-        return _complain(problem, "Mend that place, or write launcher.out=FOLDER.")
-    path = _errors_folder() / "traceback.txt"
+        name = error.filename or error.filename2 or "files"
+        return _complain(
+            f"{name}: expected a place to read and write, received {error.strerror!r}.",
+            "Mend that place, or write launcher.out=FOLDER.",
+        )
+    path = _errors_folder(desk) / "traceback.txt"
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    text = " ".join(str(error).split()) or "no message"
-    return _complain(f"unexpected {type(error).__name__}: {text}", f"This is a defect; its traceback is in {path}.")
+    return _complain(f"unexpected {in_words(error)}", f"This is a defect; its traceback is in {path}.")
 
 
-def _errors_folder() -> Path:
+def _errors_folder(desk: Desk) -> Path:
     try:
-        return exclusive_directory(REPOSITORY / "out" / "errors", "error")
+        return exclusive_directory(desk.here / "out" / "errors", "error")
     except OSError:  # the out folder may be what is wrong
         return Path(tempfile.mkdtemp(prefix="harness-error-"))
 
 
 def _complain(problem: str, next_step: str) -> int:
-    print(f"{problem}\n{next_step}", file=sys.stderr, flush=True)
-    return ERROR
+    with suppress(OSError, ValueError):
+        print(f"{problem}\n{next_step}", file=sys.stderr, flush=True)
+    return Exit.ERROR
+
+
+def console() -> None:
+    """Entry point of `afdep-bench` and of `python -m harness`."""
+    leave(main(sys.argv[1:]))

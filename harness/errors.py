@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import IntEnum
 
-from harness.records.errors import HarnessError
+from harness.records.errors import HarnessError as HarnessError
 
 
 class Exit(IntEnum):

@@ -2,14 +2,16 @@
 
 `harness/studies/NAME/program.py` has `Settings` and `Trial` (frozen dataclasses), `Record` (its table, an Envelope) and
 
-- `blocks(settings, done) -> Sequence[Block]`: what comes next, from the rows that are there; the first round is asked for
-  with none, and a round without blocks is the end. It is pure: equal arguments give equal blocks.
+- `blocks(settings, done) -> Sequence[Block]`: what comes next, from the rows that are there; the first round is
+  asked for with none, and a round without blocks is the end. It is pure: equal arguments give equal blocks.
 - `run(batch, group) -> Iterator[Said]`: runs in a fresh process, once for each rank, and says what came of each trial.
 - `judge(plan, batch, trial, ended) -> Sequence[Row]`: what that amounts to.
 
 `harness/studies/NAME/report.py` has `sections(results)`; no node loads it. `docs/architecture.md` walks through both.
 """
 
+import importlib.util
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,10 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
+from harness import studies
 from harness.errors import UsageError, valid_names
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-
-STUDIES = Path(__file__).resolve().parent / "studies"
 
 Backend = Literal["sim", "cuda"]
 
@@ -122,7 +123,7 @@ class Ended:
 
     @property
     def status(self) -> str:
-        """ok where every rank has spoken and none of a failure."""
+        """Ok where every rank has spoken and none of a failure."""
         return self._judged[0]
 
     @property
@@ -178,7 +179,7 @@ class Program(Protocol):
 
 def names() -> tuple[str, ...]:
     """The studies there are, by the names of their folders."""
-    return tuple(sorted(path.parent.name.replace("_", "-") for path in STUDIES.glob("*/program.py")))
+    return tuple(sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(studies.__path__) if one.ispkg))
 
 
 def program(name: str) -> Program:
@@ -187,14 +188,18 @@ def program(name: str) -> Program:
     Raises:
         UsageError: no such study.
     """
-    return _module(name, "program")  # type: ignore[return-value]
+    return _module(name, "program")
 
 
 def settings(name: str) -> Any:
     """How a study reads a composed configuration, where it has its own way; None: field by field."""
-    if not (STUDIES / name.replace("-", "_") / "settings.py").exists():
-        return None
-    return _module(name, "settings").wanted
+    place = f"harness.studies.{name.replace('-', '_')}.settings"
+    return None if importlib.util.find_spec(place) is None else _module(name, "settings").wanted
+
+
+def sections(name: str) -> dict[str, type[Any]] | None:
+    """By section of the configuration the dataclass that it is read into, where a study reads it in its own way."""
+    return None if settings(name) is None else dict(_module(name, "settings").SECTIONS)
 
 
 def report(name: str) -> ModuleType:

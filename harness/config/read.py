@@ -63,7 +63,8 @@ def value(kind: Any, data: Any, name: str) -> Any:
         return read(kind, data, name)
     if origin is not None:  # a mapping
         return {str(key): value(args[1], held, f"{name}.{key}") for key, held in _section(name, data).items()}
-    return {str: word, int: _integer, float: _number, bool: _flag}[kind](name, data)
+    readers: dict[Any, Any] = {str: word, int: _integer, float: _number, bool: _flag}
+    return readers[kind](name, data)
 
 
 def _checked(kind: Any, more: tuple[Any, ...], data: Any, name: str) -> Any:

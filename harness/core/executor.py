@@ -146,13 +146,14 @@ class Executor:
 
     def _run_round(self, number: int) -> None:
         """Run what nobody else has claimed, and then whatever others have left undone."""
+        blocks = list(dict.fromkeys(place.block for place in self.ledger.missing(number)))
         for wait in (False, True):
             with ExitStack() as claims:
-                blocks = dict.fromkeys(place.block for place in self.ledger.missing(number))
                 mine = [block for block in blocks if self._claim(claims, number, block, wait)]
                 if wait and mine:
                     self.ledger.read()
                 self._run([place for place in self.ledger.missing(number) if place.block in mine])
+            blocks = [block for block in blocks if block not in mine]
 
     def _claim(self, claims: ExitStack, number: int, block: int, wait: bool) -> bool:
         """Whether a block is this run's until the claims are given back."""
@@ -219,12 +220,12 @@ class Executor:
     def _to_the_end(self, place: Place, launched: Launched | None) -> None:
         """Run a batch; where trials count by themselves, again as long as a start brings some of what is left."""
         while not self._is_over():
-            before = self.ledger.untold(place, self.run_name)
+            before = len(self.ledger.wanted(place, self.run_name))
             launched = launched or self._launch(place)
             if launched is not None:
                 self._finish(place.batch, launched)
             launched = None
-            if self.ledger.is_pair(place) or self.ledger.untold(place, self.run_name) in (0, before):
+            if self.ledger.is_pair(place) or len(self.ledger.wanted(place, self.run_name)) in (0, before):
                 return
 
     def _is_over(self) -> bool:
@@ -245,7 +246,7 @@ class Executor:
         return launched
 
     def _attempt(self, place: Place) -> Attempt:
-        wanted, created = tuple(self.ledger.wanted(place)), self.now().isoformat(timespec="seconds")
+        wanted, created = tuple(self.ledger.wanted(place, self.run_name)), self.now().isoformat(timespec="seconds")
         told = (wanted, 1 + self.ledger.attempts(place), self.run_name, self.command, created)
         return Attempt(place.round, place.block, place.index, *told)
 
@@ -283,6 +284,6 @@ class Executor:
         elif kind in (journal.VOID, journal.FAILED):
             book.add(kind, rank=rank, reason=event["reason"])
         elif kind == "ended" and event["outside"]:
-            book.add(journal.VOID, rank=rank, reason=f"loaded {', '.join(event['outside'])}, which the plan lacks")
+            book.add(journal.SPOILED, reason=f"loaded {', '.join(event['outside'])}, which the plan lacks")
         elif kind == "stage":
             self.listen(batch, str(event["text"]))

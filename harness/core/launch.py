@@ -168,6 +168,6 @@ def room_for(layout: str) -> int | None:
     """Transport SMs that ranks which share the GPUs of this machine have room for; None where each has its own."""
     here = _gpus_here()
     placement = None if isinstance(here, str) else place(Layout.parse(layout), here.count)
-    return placement.transport_sms(here.sms) if placement and placement.is_shared and not isinstance(here, str) else None
-
-
+    return (
+        placement.transport_sms(here.sms) if placement and placement.is_shared and not isinstance(here, str) else None
+    )

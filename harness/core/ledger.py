@@ -84,14 +84,14 @@ class Ledger:
         """Indices of the trials of a batch that do not count."""
         return [index for index, trial in enumerate(place.batch.trials) if not self._runs(place.batch, trial)]
 
-    def wanted(self, place: Place) -> list[int]:
-        """Indices of the trials that its next start runs: what is left, or all where they count together."""
-        return list(range(len(place.batch.trials))) if self.is_pair(place) else self.left(place)
-
-    def untold(self, place: Place, run: str) -> int:
-        """How many trials of a batch a run has not spoken of."""
+    def wanted(self, place: Place, run: str = "") -> list[int]:
+        """Indices of the trials that the next start of a batch runs: all where they count together, else those that do
+        not count and that the run has not spoken of.
+        """
+        if self.is_pair(place):
+            return list(range(len(place.batch.trials)))
         keys = [self.file.plan.trial_key(place.batch, trial) for trial in place.batch.trials]
-        return sum(not any(row.run == run for row in self._rows.get(key, [])) for key in keys)
+        return [at for at in self.left(place) if not any(row.run == run for row in self._rows.get(keys[at], []))]
 
     def attempts(self, place: Place) -> int:
         """How many attempts at a batch are on record."""
@@ -161,11 +161,12 @@ class Ledger:
         """The row with all that plan and run know of it."""
         plan, attempt, tree = self.file.plan, told.attempt, self.file.plan.trees[batch.tree]
         facts = told.opened.get(getattr(row, "rank", None) or 0, {})
-        where = {name: getattr(attempt, name) for name in ("round", "block", "batch", "run", "command")}
+        where: dict[str, Any] = {name: getattr(attempt, name) for name in ("round", "block", "batch", "run", "command")}
+        told_by_rank: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
         return replace(
             row,
             **where,
-            **{name: facts.get(name) for name in _FACTS},
+            **told_by_rank,
             **_clocks(told, facts.get("gpu")),
             study=plan.study,
             plan_hash=self.file.plan_hash,
@@ -196,12 +197,13 @@ def _endings(
     """
     together, endings = block.on_loss == "void", {**told.endings, **told.failures}
     for index in told.attempt.trials:
-        said = {} if interrupted and together else told.said.get(index, {})
+        said = {} if told.spoiled or (interrupted and together) else told.said.get(index, {})
         whole = len(said) == num_ranks
-        if interrupted and not together and not whole:
+        if interrupted and not together and not whole and not told.spoiled:
             return
-        yield index, Ended(said, told.opened, num_ranks, endings, told.void or interrupted, files)
-        if not (together or whole or told.void):
+        void = told.spoiled or told.void or interrupted
+        yield index, Ended(said, told.opened, num_ranks, endings, void, files)
+        if not (together or whole or told.void or told.spoiled):
             return
 
 
@@ -212,4 +214,3 @@ def _clocks(told: Told, gpu: int | None) -> Mapping[str, Any]:
         return {}
     reasons = sorted({str(one["throttle"]) for one in own})
     return {"sm_mhz": tuple(float(one["sm_mhz"]) for one in own), "throttle": ", ".join(reasons)}
-

@@ -8,7 +8,7 @@ import dataclasses
 import fcntl
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,10 +169,8 @@ class PlanFile:
         """Write a round that follows from results, or take the one that is there: none is ever derived twice."""
         files.step("round")
         content = json.dumps([encode(one) for one in blocks], indent=1) + "\n"
-        try:
+        with suppress(FileExistsError):
             files.publish(self._round(number), content.encode())
-        except FileExistsError:
-            pass
         return list(self.rounds())[number]
 
     @contextmanager
@@ -196,7 +194,7 @@ def save(folder: Path, plan: Plan, created: str, command: str) -> PlanFile:
     content = {"plan_hash": plan.plan_hash, "created": created, "command": command, "plan": as_data(plan)}
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
     try:
-        files.publish(path, text.encode(), lambda written: _check(path, written))
+        files.publish(path, text.encode(), lambda written: _verify(path, written))
     except FileExistsError:
         try:
             return load(path)
@@ -214,6 +212,10 @@ def load(path: Path) -> PlanFile:
     return _check(path, path)
 
 
+def _verify(path: Path, written: Path) -> None:
+    _check(path, written)
+
+
 def _check(path: Path, stored: Path) -> PlanFile:
     try:
         data: Any = json.loads(stored.read_text(encoding="utf-8"))
@@ -223,7 +225,5 @@ def _check(path: Path, stored: Path) -> PlanFile:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", "Plan it again.") from error
     if plan.format != FORMAT or not plan.plan_hash == data["plan_hash"] == path.stem:
-        raise PlanError(
-            f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again."
-        )
+        raise PlanError(f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again.")
     return PlanFile(path, created, command, plan)

@@ -1,4 +1,4 @@
-"""Makes a plan: exports the trees, asks each what it is, and lets the study's program say what is run in which order."""
+"""Makes a plan: exports the trees, asks each what it is, and lets the program say what is run and in which order."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ class Wanted:
         settings: of the study.
         trees: revisions or `working`.
         arms: whose identities the plan holds.
-        machine: the simulated machine that figures come from, or None.
+        machine: the simulated machine that figures come from; None: the one that arms are opened on, if any is.
         trace: file of recorded expert ids, or None.
     """
 
@@ -163,21 +163,31 @@ def _plan(
         )
         for one in wanted.arms
     )
-    folder = slots.path(0) / "conf" / "machine"
-    constants = None if wanted.machine is None else Machine.load(wanted.machine, folder).constants()
     return Plan(
         study=wanted.study,
         name=wanted.name,
         settings=wanted.settings,
         trees=tuple(
-            Tree(name, tuple(sorted(report["native"].items())), sources.library_digest(slots.path(index)), report["contract"])
+            Tree(
+                name,
+                tuple(sorted(report["native"].items())),
+                sources.library_digest(slots.path(index)),
+                report["contract"],
+            )
             for index, (name, report) in enumerate(zip(names, reports, strict=True))
         ),
         arms=arms,
         measuring_digest=sources.measuring_digest(slots.path(0)),
-        machine_digest=machine_digest(constants),
+        machine_digest=machine_digest(_constants(wanted, slots.path(0) / "conf" / "machine")),
         blocks=blocks,
     )
+
+
+def _constants(wanted: Wanted, folder: Path) -> Mapping[str, float] | None:
+    """Of the simulated machine, which is one in all slots."""
+    opened_on = {str(one.shape["machine"]) for one in wanted.arms if one.shape and "machine" in one.shape}
+    name = wanted.machine or next(iter(opened_on), None)
+    return None if name is None else Machine.load(name, folder).constants()
 
 
 def _identity(report: Mapping[str, Any]) -> Identity:

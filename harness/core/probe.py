@@ -2,8 +2,8 @@
 
 `python -P -m harness.core.probe REQUEST` prints one JSON line: native digests, the identity of each arm, and the Python
 files that driver, workers and ranks of the study load. REQUEST is JSON with `study`, `backends` and `arms`, each an arm
-with its backend and the shape of a World. Packages that this machine lacks are stood in for, so that what is loaded does
-not depend on them: a plan for GPUs can be made where there is no torch.
+with its backend and the shape of a World. Packages that this machine lacks are stood in for, so that what is
+loaded does not depend on them: a plan for GPUs can be made where there is no torch.
 """
 
 import importlib

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, NoReturn
@@ -122,6 +122,38 @@ def last_words(stderr: str) -> tuple[str, str]:
 def in_words(error: BaseException) -> str:
     """An exception in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"[:_LONGEST_REASON]
+
+
+class Interrupted(BaseException):
+    """This process was asked to end by a signal; no handler of errors takes it for one of a trial.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.name, self.status = signal_name(number), 128 + number
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """A block that SIGINT, SIGTERM, SIGHUP and SIGUSR1 end by an exception, so that it cleans up behind itself."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        for other in _SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 class Mouth:

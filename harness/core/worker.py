@@ -1,7 +1,7 @@
 """The one program of every measuring process: a rank of a batch, or all of it where one process holds every rank.
 
-`python -P -m harness.core.worker JOB.json`, with its number in RANK, started in an empty folder with the slot as the only
-search path. It imports neither Hydra nor a cluster client. It proves what it is, opens its group, runs the study's
+`python -P -m harness.core.worker JOB.json`, with its number in RANK, started in an empty folder with the slot as the
+only search path. It imports neither Hydra nor a cluster client. It proves what it is, opens its group, runs the study's
 program and says on its standard output what came of each trial; whoever started it writes the records.
 """
 
@@ -90,7 +90,7 @@ def _changed(what: str, planned: str, found: str) -> str | None:
 
 
 def main(job_path: Path, rank: int | None) -> int:
-    """Run a job; 1 where that did not come to its end, once the reason is said."""
+    """Run a job; 1 where something failed, once the reason is said."""
     mouth = Mouth()
     job = Job.load(job_path)
     plan, batch = job.planned()
@@ -101,7 +101,6 @@ def main(job_path: Path, rank: int | None) -> int:
         _run(session)
     except VoidError as void:
         mouth.say(VOID, reason=str(void))
-        return 1
     except Exception as error:
         traceback.print_exc()
         mouth.say(FAILED, reason=in_words(error))

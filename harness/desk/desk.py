@@ -122,12 +122,12 @@ class Workspace:
         return self.folder / "reports" / plan_hash / "report.md"
 
 
-def need_name(name: str, words: str) -> str:
-    """A value that has no default.
+def need(key: str, text: object) -> str:
+    """The value of a key that has no default.
 
     Raises:
         UsageError: it was left out.
     """
-    if name in ("", "???"):
-        raise UsageError(f"{words}: expected a value, received none.", f"Write {words}=VALUE.")
-    return name
+    if text in ("", "???", None):
+        raise UsageError(f"{key}: expected a value, received none.", f"Write {key}=VALUE.")
+    return str(text)

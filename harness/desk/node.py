@@ -1,1 +1,147 @@
-def add(*a): raise NotImplementedError
+"""`launcher=node`: a plan with all that an offline x86-64 node needs, added to a bundle with one command for all.
+
+The node needs Python 3.11 or newer with numpy and pyarrow, and torch for GPUs; nothing is compiled there.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from afdep import build
+from harness import study
+from harness.core import libraries
+from harness.core.codec import encode, short_hash
+from harness.core.identity import Sources
+from harness.core.node import INDEX, PLANS, RUN, SLOTS, Entry, entries
+from harness.core.plan import PlanFile
+from harness.core.trees import Slots
+from harness.desk.desk import Desk
+from harness.desk.launcher import Launcher
+from harness.errors import BundleError, Exit, UsageError
+from harness.records import files
+
+PROVIDED = re.compile(r"(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)\.so[.0-9]*")
+"""Libraries that every node has; the driver's own is opened when the first GPU is asked for."""
+
+_COMMAND = """#!/bin/sh
+# ./run [NAME ...]: run these plans of bundle.json, or all of them, as far as out/ has no records of them.
+cd "$(dirname "$0")" || exit 4
+PYTHONPATH="$PWD/{slots}/slot0" exec "${{PYTHON:-python3}}" -P -m harness.core.node "$@"
+"""
+_START_S = 60
+"""What a plan may take beside its batches."""
+
+
+def add(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, desk: Desk) -> int:
+    """Add a plan to the bundle of the launcher's `to`, which is made if it is not there.
+
+    Raises:
+        UsageError: something else is there.
+        BundleError: recorded expert ids, or a library that a node may lack a part of.
+        BuildError: a library does not build.
+    """
+    folder = desk.path(launcher.to)
+    if folder.exists() and not (folder / INDEX).is_file():
+        raise UsageError(
+            f"launcher.to: expected no folder or a bundle, received {folder.name}, which is something else.",
+            "Nothing in it is touched: choose another.",
+        )
+    if "trace@" in json.dumps(encode(file.plan.settings)):
+        raise BundleError(f"plan {file.plan_hash}: expected generated routings, received recorded ones.")
+    known = entries(folder) if folder.exists() else []
+    if any(one.plan == file.plan_hash for one in known):
+        desk.print_line(f"{desk.shown(folder)} has plan {file.plan_hash} already")
+        return Exit.OK
+    entry = _entry(file, slots, sources, launcher, [one.name for one in known])
+    place = folder / SLOTS / entry.slots
+    if not place.exists():
+        _put(file, slots, place)
+    else:
+        _carry_edited(file, Slots(place, slots.num_trees))
+    files.replace(folder / PLANS / file.path.name, file.path.read_bytes())
+    everything = [*known, entry]
+    files.replace(
+        folder / INDEX, (json.dumps({"entries": [encode(one) for one in everything]}, indent=1) + "\n").encode()
+    )
+    command = folder / RUN
+    command.write_text(_COMMAND.format(slots=f"{SLOTS}/{everything[0].slots}"), encoding="utf-8")
+    command.chmod(0o755)
+    total = sum(one.expected_s for one in everything)
+    desk.print_line(f"written: {desk.shown(folder)}, {len(everything)} plans, about {total / 60:.0f} minutes")
+    desk.print_line(f"on the node: ./{RUN} {entry.name}")
+    return Exit.OK
+
+
+def _entry(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, taken: list[str]) -> Entry:
+    plan = file.plan
+    names = (plan.name, *(f"{plan.name}-{number}" for number in range(2, len(taken) + 3)))
+    expected_s = sum(batch.expected_s for block in plan.blocks for batch in block.batches)
+    identity = [encode(plan.trees), plan.measuring_digest]
+    return Entry(
+        name=next(name for name in names if name not in taken),
+        plan=file.plan_hash,
+        slots=short_hash("s", identity),
+        num_trees=slots.num_trees,
+        sources=sources,
+        expected_s=expected_s,
+        limit_s=1.5 * expected_s + _START_S,
+        jobs=launcher.jobs,
+        timeout_s=float(launcher.timeout_s),
+    )
+
+
+def _put(file: PlanFile, slots: Slots, place: Path) -> None:
+    """Put trees with all that is built of them into a bundle, at one stroke."""
+    aside = place.with_name(f".{place.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    shutil.copytree(slots.root, aside)
+    own = Slots(aside, slots.num_trees)
+    if any(batch.backend == "cuda" for block in file.plan.blocks for batch in block.batches):
+        for index in range(slots.num_trees):
+            library = build.build_cuda(own.path(index))
+            _copy(library, build.carried(own.path(index)))
+    _carry_edited(file, own)
+    aside.rename(place)
+
+
+def _carry_edited(file: PlanFile, slots: Slots) -> None:
+    """Libraries of edited trees, and whatever else the study builds."""
+    wanted = {
+        (batch.tree, batch.edits)
+        for block in file.plan.blocks
+        for batch in block.batches
+        if batch.edits and batch.backend == "cuda"
+    }
+    for tree, edits in sorted(wanted, key=str):
+        slot = slots.path(tree)
+        carried = slot / "native" / f"{libraries.edits_hash(edits)}.so"
+        if not carried.exists():
+            _copy(libraries.edited(slot, edits), carried)
+    program: Any = study.program(file.plan.study)
+    if hasattr(program, "carry"):
+        program.carry(slots.path(0))
+
+
+def _copy(built: Path, carried: Path) -> None:
+    """Copy a library with what lies beside it, and no name in it that nobody asks for."""
+    check_self_contained(built)
+    carried.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(built, carried)
+    for beside in built.parent.glob(f"{built.stem}*.json"):
+        shutil.copyfile(beside, carried.with_name(beside.name.replace(built.stem, carried.stem)))
+
+
+def check_self_contained(library: Path) -> None:
+    """Refuse a library that a node may lack a part of.
+
+    Raises:
+        BundleError: it needs another library than those PROVIDED.
+    """
+    said = subprocess.run(["ldd", str(library)], capture_output=True, text=True, check=False).stdout
+    needed = [Path(line.split()[0]).name for line in said.splitlines() if line.strip()]
+    foreign = [name for name in needed if not PROVIDED.fullmatch(name)]
+    if foreign or not needed:
+        raise BundleError(f"{library.name}: expected to need no other library, received {foreign or 'no answer'}.")

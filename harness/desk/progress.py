@@ -47,7 +47,9 @@ class Progress:
             self.done += 1
             self.total = max(self.total, self.done)
             status = rows[0].status if rows else "no record"
-            loud = self.total < _QUIET or status != OK or self.done % (self.total // 100) == 0 or self.done == self.total
+            loud = (
+                self.total < _QUIET or status != OK or self.done % (self.total // 100) == 0 or self.done == self.total
+            )
             if loud:
                 said = self._figure(rows) if status == OK else f"{status}: {rows[0].reason if rows else ''}"
                 count = f"[{self.done:{len(str(self.total))}d}/{self.total}]"

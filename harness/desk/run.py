@@ -9,8 +9,8 @@ from typing import Any
 from harness import study
 from harness.config.compose import compose
 from harness.config.read import read
-from harness.core import planning
 from harness.core import plan as plans
+from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
@@ -56,9 +56,7 @@ def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
 
 
 @contextmanager
-def planned(
-    name: str, texts: Sequence[str], desk: Desk
-) -> Iterator[tuple[Wanted, Launcher, Planned, PlanFile]]:
+def planned(name: str, texts: Sequence[str], desk: Desk) -> Iterator[tuple[Wanted, Launcher, Planned, PlanFile]]:
     """What the words after a study say, its kept plan, and its trees in place for the block."""
     config = compose(f"study/{name}", texts, desk.conf)
     launcher = read(Launcher, config.pop("launcher"), "launcher")

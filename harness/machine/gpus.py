@@ -69,5 +69,7 @@ def states(environ: Mapping[str, str]) -> list[dict[str, Any]]:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_LIMIT_S)
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = [dict(zip(_QUERY, (one.strip() for one in row), strict=False)) for row in csv.reader(done.stdout.splitlines())]
+    rows = [
+        dict(zip(_QUERY, (one.strip() for one in row), strict=False)) for row in csv.reader(done.stdout.splitlines())
+    ]
     return [{**row, "gpu": int(row["gpu"])} for row in rows if row.get("gpu", "").isdigit()]

@@ -53,11 +53,15 @@ class Endpoint(Protocol):
         loads: how many loads `time` takes: one for each exchange, or one for all.
     """
 
-    roles: Mapping[int, str]
     identity: Identity
     registered_bytes: int | None
-    facts: Mapping[str, Any]
     loads: int
+
+    @property
+    def roles(self) -> Mapping[int, str]: ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
 
     def prove(self, loads: Sequence[Any], bucket: int) -> None:
         """Run exchanges of these routes over poisoned memory, and raise MismatchError at the first wrong bit."""

@@ -133,7 +133,9 @@ def run(cells: Sequence[Cell], group: Any) -> Iterator[Said]:
         measured = end.time(timed, cell.bucket)
         samples = {str(rank): list(samples) for rank, samples in measured.samples_us.items()}
         more = {"exchanges": measured.exchanges, "host_us": measured.host_us, "calls": measured.calls}
-        yield Said(index, {"samples_us": samples, "proofs": proofs, "least_bytes": least_bytes(cell.row, timed), **more})
+        yield Said(
+            index, {"samples_us": samples, "proofs": proofs, "least_bytes": least_bytes(cell.row, timed), **more}
+        )
 
 
 def judge(plan: Plan, batch: Batch, cell: Cell, ended: Ended, row: RoundTrip) -> list[RoundTrip]:

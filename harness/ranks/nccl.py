@@ -109,7 +109,9 @@ class NcclEnd:
             apart = layout.role(source) == "attention" and layout.role(ffn) == "ffn"
             tokens = self._tokens(sent[source - layout.ffn_ranks], ffn) if apart else np.array([], np.int64)
             rows = _bytes(sent[source - layout.ffn_ranks], tokens) if apart else _no_bytes(sent[0])
-            back = contract.modules().reference.payload(len(tokens), shape.hidden, (seed * layout.num_ranks + source) * 2 + ffn)
+            back = contract.modules().reference.payload(
+                len(tokens), shape.hidden, (seed * layout.num_ranks + source) * 2 + ffn
+            )
             parts.append((rows, back.view(np.uint8)))
         there, back_rows = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
         return Bare(there, back_rows, [len(rows) for rows, _ in parts])

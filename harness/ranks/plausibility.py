@@ -38,9 +38,8 @@ def least_bytes(row: Row, loads: Sequence[Any]) -> int:
     layout = afdep.Layout.parse(row.layout)
     dtype = afdep.ExchangeShape(layout, row.hidden, row.num_experts, 1, 1, row.dtype).dtype
     experts = row.num_experts // layout.ffn_ranks
-    return min(_busiest(load, experts, layout.ffn_ranks) for load in loads) * (
-        dtype.row_bytes(row.hidden) + dtype.scale_bytes(row.hidden)
-    )
+    row_bytes = int(dtype.row_bytes(row.hidden) + dtype.scale_bytes(row.hidden))
+    return row_bytes * min(_busiest(load, experts, layout.ffn_ranks) for load in loads)
 
 
 def _busiest(load: Any, experts_per_rank: int, ffn_ranks: int) -> int:

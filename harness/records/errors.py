@@ -19,7 +19,7 @@ class HarnessError(Exception):
 
 
 class FieldError(HarnessError, ValueError):
-    """A record whose field is missing, of another type than the schema says, or no possible figure. Nothing is written."""
+    """A record whose field is missing, of another type, or no possible figure. Nothing is written."""
 
 
 class WriteError(HarnessError, OSError):

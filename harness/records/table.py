@@ -110,7 +110,8 @@ def check(row: Row) -> None:
         if not all(math.isfinite(one) and (one > 0 or name not in row.positive) for one in figures):
             expected = "figures above zero" if name in row.positive else "finite figures"
             raise FieldError(
-                f"record field {name}: expected {expected}, received {value!r}.", "No exchange takes that long: void it."
+                f"record field {name}: expected {expected}, received {value!r}.",
+                "No exchange takes that long: void it.",
             )
     if isinstance(row, Envelope):
         _check_status(row)

@@ -1,0 +1,1 @@
+"""What reports share: results, Markdown, plots, statistics, and the figures of others."""

@@ -17,7 +17,9 @@ def assemble(title: str, sections: Sequence[str]) -> str:
 def damaged(results: Results) -> list[str]:
     """Plans and records that cannot be read, each with its reason."""
     lines = [f"quarantined: {name}: {reason}" for name, reason in results.damaged.items()]
-    return lines + [f"quarantined: {one.name}: {one.reason}" for part in results.parts for one in part.reading.quarantined]
+    return lines + [
+        f"quarantined: {one.name}: {one.reason}" for part in results.parts for one in part.reading.quarantined
+    ]
 
 
 def not_ok(results: Results) -> str:
@@ -57,7 +59,10 @@ def _of_plan(part: Part) -> list[str]:
     assert part.file is not None
     plan, rows = part.plan, part.reading.rows
     trees = "; ".join(f"{tree.name} {', '.join(digest for _, digest in tree.native)}" for tree in plan.trees)
-    digests = [f"measuring {plan.measuring_digest}", *([f"machine {plan.machine_digest}"] if plan.machine_digest else [])]
+    digests = [
+        f"measuring {plan.measuring_digest}",
+        *([f"machine {plan.machine_digest}"] if plan.machine_digest else []),
+    ]
     return [
         f"command: `{part.file.command}`; plan {part.file.plan_hash} of {part.file.created}; {counts(rows)}",
         f"tree and native digest: {trees}; {'; '.join(digests)}{_machines(rows)}",
@@ -76,5 +81,7 @@ def _of_records(part: Part) -> list[str]:
 
 
 def _machines(rows: Sequence[dict[str, Any]]) -> str:
-    found = sorted({f"{row['backend']} on {row['machine']}" for row in rows if row.get("backend") and row.get("machine")})
+    found = sorted(
+        {f"{row['backend']} on {row['machine']}" for row in rows if row.get("backend") and row.get("machine")}
+    )
     return f"; {', '.join(found)}" if found else ""

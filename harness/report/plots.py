@@ -22,7 +22,11 @@ Panel = Callable[[Any], None]
 
 
 def panels(
-    draw: Sequence[Panel], path: Path, labels: tuple[str, str], columns: int = 2, inches: tuple[float, float] = (4.6, 3.3)
+    draw: Sequence[Panel],
+    path: Path,
+    labels: tuple[str, str],
+    columns: int = 2,
+    inches: tuple[float, float] = (4.6, 3.3),
 ) -> Path:
     """Draw panels that share their axes, with one legend above them.
 

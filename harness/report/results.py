@@ -10,6 +10,7 @@ from harness.records.envelope import OK, Envelope, Row
 from harness.records.table import Reading
 
 R = TypeVar("R", bound=Row)
+E = TypeVar("E", bound=Envelope)
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,14 @@ class Results:
         return tuple(row for part in self.parts for row in part.reading.rows)
 
 
-def latest(rows: Sequence[Envelope]) -> list[Envelope]:
+def latest(rows: Sequence[E]) -> list[E]:
     """The rows of the latest attempt; of equal ones those that count."""
     if not rows:
         return []
     best = max(rows, key=lambda row: (row.status == OK, row.attempt))
-    return [row for row in rows if (row.run, row.attempt, row.status == OK) == (best.run, best.attempt, best.status == OK)]
+    return [
+        row for row in rows if (row.run, row.attempt, row.status == OK) == (best.run, best.attempt, best.status == OK)
+    ]
 
 
 def counts(rows: Sequence[Mapping[str, Any]]) -> str:

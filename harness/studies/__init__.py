@@ -1,0 +1,1 @@
+"""The studies: a folder each, with the program of a node and the report of a desk."""

@@ -1,0 +1,1 @@
+"""The study of the tutorial: what an exchange without tokens costs."""

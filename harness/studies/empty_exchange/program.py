@@ -60,7 +60,10 @@ def _batch(settings: Settings, layout: str, pair: int, arm: str) -> Batch:
 
 def arms(settings: Settings) -> Sequence[Asked]:
     """Whose identities the plan holds."""
-    return [Asked(arm, 0, settings.backend.name, cell(settings, Trial(settings.layouts[0], arm, 0)).world) for arm in settings.arms]
+    return [
+        Asked(arm, 0, settings.backend.name, cell(settings, Trial(settings.layouts[0], arm, 0)).world)
+        for arm in settings.arms
+    ]
 
 
 def cell(settings: Settings, trial: Trial) -> Cell:

@@ -1,0 +1,1 @@
+"""Screens: arms compared in pairs over a table of cells."""

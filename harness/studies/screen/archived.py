@@ -12,11 +12,11 @@ from typing import Any
 
 from harness.core.codec import decode, short_hash
 from harness.core.identity import Identity
-from harness.core.plan import Plan, PlannedArm, PlanFile, Tree
+from harness.core.plan import Plan, PlanFile, PlannedArm, Tree
 from harness.errors import PlanError
 from harness.ranks.cells import Backend, DeviceTiming, Exchange, Floor, Row
-from harness.study import Batch, Block
 from harness.studies.screen.program import ArmChoice, Settings, Trial
+from harness.study import Batch, Block
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,7 @@ def load(path: Path) -> PlanFile:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", "Plan it again.") from error
     if stored["plan"]["version"] != 1 or not plan.plan_hash == stored["plan_hash"] == path.stem:
-        raise PlanError(
-            f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again."
-        )
+        raise PlanError(f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again.")
     return PlanFile(path, created, command, plan)
 
 

@@ -107,7 +107,9 @@ def findings(plan: Plan, records: Sequence[RoundTrip]) -> Findings:
         if counting[_place(trial)] and counting[_place(trial)][0].status == OK
     }
     latencies = {place: latency_us(counting[place]) for place, reason in reasons.items() if reason is None}
-    absences = [_absence(plan, place, rows, reasons.get(place)) for place, rows in counting.items() if place not in latencies]
+    absences = [
+        _absence(plan, place, rows, reasons.get(place)) for place, rows in counting.items() if place not in latencies
+    ]
     lost = [
         _absence(plan, place, [row], None)
         for place in latencies

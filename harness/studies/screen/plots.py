@@ -26,11 +26,10 @@ class _Look(NamedTuple):
 
 def both(beside: Beside, folder: Path, stem: str) -> list[tuple[Path, str]]:
     """Round trip and paired change of a candidate arm, a panel for each row."""
-    drawn = [
+    return [
         (latency(beside, folder / f"{stem}-latency.png"), "Round trip against tokens"),
         (change(beside, folder / f"{stem}-change.png"), "Paired change against tokens"),
     ]
-    return drawn
 
 
 def latency(beside: Beside, path: Path) -> Path:

@@ -1,7 +1,7 @@
 """A screen: arms compared in pairs of fresh processes, each of which times every cell of a row of the table.
 
-Pairs run back to back, in both orders; where two trees are compared they change slots in half of the pairs. A block holds
-whole pairs inside one allocation.
+Pairs run back to back, in both orders; where two trees are compared they change slots in half of the pairs. A block
+holds whole pairs inside one allocation.
 """
 
 from collections.abc import Iterator, Sequence

@@ -17,9 +17,7 @@ RESULT_LEAD = (
     "Round trip, dispatch plus combine, in us, the maximum over Attention ranks; T is tokens per Attention rank. "
     "Each cell: {candidate} ({baseline}, paired change)."
 )
-FIT_LEAD = (
-    "How far the {kind} figures are from the published ones ({kind} minus published, over shared cells):"
-)
+FIT_LEAD = "How far the {kind} figures are from the published ones ({kind} minus published, over shared cells):"
 MEASURED_LEAD = (
     "Round trips, dispatch plus combine, in us: of a fresh process the maximum over Attention ranks of the medians "
     "over replays, then the median over pairs, with the lowest and the highest pair, and the paired change against the "
@@ -38,7 +36,9 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     found = [Found(part) for part in results.parts]
     images = [f"![{words}]({name})" for name, words in pictures]
     title = "Measured round trips" if _measured(found) else f"Screen {results.name}"
-    return page.assemble(title, [*body(found, images), "## Void, failed or missing", _absences(results, found), *_ends(results, found)])
+    return page.assemble(
+        title, [*body(found, images), "## Void, failed or missing", _absences(results, found), *_ends(results, found)]
+    )
 
 
 def body(found: Sequence[Found], images: Sequence[str] = ()) -> list[str]:
@@ -166,5 +166,3 @@ def _published_line(beside: Beside) -> str:
         f"published: table {table.table_id} of the published record, {table.nodes_gpus}, its digest "
         f"{table.native_digest}, {table.repeats} repeats, against the arm frozen at that digest"
     )
-
-

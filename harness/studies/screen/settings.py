@@ -24,6 +24,7 @@ EXTERNAL = ("nccl", "deepep")
 """Libraries that a screen measures without building them."""
 ROUTINGS = (*KINDS, TRACE)
 AXES = ("layout", "hidden", "dtype", "routing")
+SECTIONS = {"exchange": Exchange, "backend": Backend, "row": Row}
 _KINDS: Mapping[str, Any] = {"layout": LayoutName, "hidden": Count, "dtype": Dtype}
 
 Data = Mapping[str, Any]
@@ -59,9 +60,8 @@ def wanted(config: Data, desk: Desk) -> Wanted:
     )
     _check_shapes(settings)
     settings, path = _with_trace(settings, config["trace"], desk)
-    machine = backend.machine if backend.name == "sim" else None
     asked = tuple(_asked(settings, one) for one in arms)
-    return Wanted("screen", settings.name, settings, tuple(dict.fromkeys(trees)), asked, machine, path)
+    return Wanted("screen", settings.name, settings, tuple(dict.fromkeys(trees)), asked, trace=path)
 
 
 def _asked(settings: Settings, arm: ArmChoice) -> Asked:
@@ -151,7 +151,9 @@ def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row
         return _selected(config, rows)
     combinations = itertools.product(*(_axis(config, axis) for axis in AXES))
     return tuple(
-        dict.fromkeys(_row({**dict(zip(AXES, one, strict=True)), "experts": screen["experts"]}, routings) for one in combinations)
+        dict.fromkeys(
+            _row({**dict(zip(AXES, one, strict=True)), "experts": screen["experts"]}, routings) for one in combinations
+        )
     )
 
 
@@ -190,4 +192,3 @@ def _check_shapes(settings: Settings) -> None:
             shape.check_protocol(Arm.parse(arm.name).protocol)
         for tokens in settings.tokens:
             shape.check_bucket(tokens, settings.exchange.bucket or max(1, tokens))
-

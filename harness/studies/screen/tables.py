@@ -159,7 +159,9 @@ def measured_table(found: Found, row_index: int, simulated: Sequence[Found], oth
     shared = ", co-located" if settings.backend.ranks_per_gpu > 1 else ""
     for index, arm in enumerate(settings.arms):
         bare = " (bare rows)" if arm.name == "nccl" else ""
-        columns.append((f"`{arm.name}`{bare} measured{shared}", [_repeats(found, row_index, t, index) for t in settings.tokens]))
+        columns.append(
+            (f"`{arm.name}`{bare} measured{shared}", [_repeats(found, row_index, t, index) for t in settings.tokens])
+        )
         if settings.exchange.mode == "eager":
             columns.append((f"`{arm.name}` host us, API calls", _host(found, row, arm.name)))
         if settings.exchange.mode == "graph" and not shared:

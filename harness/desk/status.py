@@ -1,0 +1,53 @@
+"""`status` and `records`: what the plans of a folder have and lack, and what a set of record files holds."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from harness.config.compose import compose
+from harness.core.plan import PlanFile
+from harness.desk import select
+from harness.desk.desk import Desk, Workspace
+from harness.errors import Exit
+from harness.records.envelope import OK, STATUSES
+from harness.records.table import read, record_files
+from harness.report.markdown import table
+from harness.report.page import num_missing
+from harness.report.results import Part
+
+
+def run(texts: Sequence[str], desk: Desk) -> int:
+    """One line per plan, oldest first; plans that cannot be read are named."""
+    config = compose("command/status", texts, desk.conf)
+    workspace = Workspace.out(str(config["launcher"]["out"]), desk)
+    files, damaged = select.plan_files(workspace)
+    header = ["plan", "study", "name", "created", *STATUSES, "missing", "damaged files"]
+    desk.print_line(table(header, [_line(file, workspace) for file in files], range(4, len(header))))
+    for name, reason in damaged.items():
+        desk.print_line(f"quarantined: {name}: {reason}")
+    return Exit.OK if files else Exit.NOTHING
+
+
+def _line(file: PlanFile, workspace: Workspace) -> list[str]:
+    part = Part(file, read(record_files(workspace.records(file.plan_hash))))
+    last = {
+        str(row["key"]): str(row["status"]) for row in sorted(part.reading.rows, key=lambda row: row["status"] == OK)
+    }
+    states = Counter(last.values())
+    numbers = [*(states[status] for status in STATUSES), num_missing(part), len(part.reading.quarantined)]
+    return [file.plan_hash, file.plan.study, file.plan.name, file.created, *map(str, numbers)]
+
+
+def records(texts: Sequence[str], desk: Desk) -> int:
+    """Count rows by table, backend and status; name files that cannot be read."""
+    config = compose("command/records", texts, desk.conf)
+    source = str(config["source"])
+    path = desk.path(str(config["launcher"]["out"]) if source == select.OUT else source)
+    found = read([path] if path.is_file() else record_files(path))
+    names = ("table", "backend", "status")
+    counts = Counter(tuple(str(row.get(name) or "") for name in names) for row in found.rows)
+    lines = [[*key, f"{count:,}"] for key, count in sorted(counts.items())]
+    desk.print_line(f"{found.num_files} record files")
+    desk.print_line(table([*names, "rows"], lines, [len(names)]))
+    for one in found.quarantined:
+        desk.print_line(f"quarantined: {one.name}: {one.reason}")
+    return Exit.OK if found.rows else Exit.NOTHING

@@ -1,0 +1,162 @@
+"""Help: the names with their purpose, and the keys of one of them on one screen."""
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import study
+from harness.config import docs, overrides
+from harness.config.compose import axes_of, compose
+from harness.config.docs import Doc
+from harness.desk.desk import Desk
+from harness.desk.launcher import Launcher
+
+_ACTIONS = {
+    "run": "plan the study and run what is not recorded yet (the default)",
+    "plan": "write the plan and say what it would take",
+    "report": "write the report of what is recorded",
+    "archive": "keep plans and records below records/, with their report",
+    "export": "write records as CSV, JSON or Parquet",
+    "help": "the keys of an action",
+}
+
+
+def overview(desk: Desk) -> str:
+    """Every name with what it is for."""
+    entries = [f"  {name:<16s}{purpose(_primary(name, 'run'), desk.conf)}" for name in study.names()]
+    others = sorted(path.stem for path in (desk.conf / "command").glob("*.yaml"))
+    rest = [f"  {name:<16s}{purpose(f'command/{name}', desk.conf)}" for name in others]
+    actions = [f"  {name:<16s}{words}" for name, words in _ACTIONS.items()]
+    return "\n".join(
+        [
+            "afdep-bench NAME [ACTION] key=value...",
+            "",
+            "Studies:",
+            *entries,
+            "",
+            "Actions of a study:",
+            *actions,
+            "",
+            "Others:",
+            *rest,
+        ]
+    )
+
+
+def of(name: str, action: str | None, desk: Desk) -> str:
+    """What a name does under an action, and its keys: each with its meaning, default and valid values."""
+    primary = _primary(name, action)
+    lines = [purpose(primary, desk.conf), "", f"afdep-bench {name}{f' {action}' if action else ''} key=value...", ""]
+    width = shutil.get_terminal_size((120, 40)).columns
+    for key, default, doc in keys(name, primary, desk):
+        head = f"  {key}={_shown(default)}" if default is not ... else f"  {key}="
+        body = "; ".join(part for part in (doc.meaning.rstrip("."), doc.valid) if part)
+        lines += textwrap.wrap(f"{head:<32s} {body}", width, subsequent_indent=" " * 33, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def keys(name: str, primary: str, desk: Desk) -> Iterator[tuple[str, Any, Doc]]:
+    """Every key that a command takes, with its default (`...` for a group whose option is chosen elsewhere)."""
+    config, axes = compose(primary, (), desk.conf), axes_of(primary, desk.conf)
+    known = dict(docs.of_fields(Launcher, "launcher."))
+    for section, kind in _sections(name, primary).items():
+        known |= dict(docs.of_fields(kind, f"{section}." if section else ""))
+    comments = docs.of_comments(desk.conf / f"{primary}.yaml")
+    for axis in axes:
+        values = config.get(axis)
+        default = values["values"] if isinstance(values, Mapping) else ...
+        options = overrides.options(desk.conf, axis)
+        yield (
+            axis,
+            default,
+            Doc(known.get(f"row.{axis}", Doc("values of the sweep")).meaning, f"values, or {', '.join(options)}"),
+        )
+    for group in _groups(primary, desk.conf):
+        if group not in axes and (options := overrides.options(desk.conf, group)):
+            yield group, _option(primary, group, desk.conf), Doc("a group of the settings below", ", ".join(options))
+    for key, held in docs.flat({name: held for name, held in config.items() if name not in axes}):
+        doc = known.get(key) or Doc(_commented(key, comments, desk.conf))
+        if not isinstance(held, list) or not held or not isinstance(held[0], Mapping):
+            yield key, held, doc
+
+
+def purpose(primary: str, conf: Path) -> str:
+    """The comment that leads a configuration, behind the line that Hydra reads."""
+    lines = (conf / f"{primary}.yaml").read_text(encoding="utf-8").splitlines()
+    return next((line.lstrip("# ") for line in lines[1:2]), "")
+
+
+def _primary(name: str, action: str | None) -> str:
+    if action is None:
+        return f"command/{name}"
+    return f"study/{name}" if action in ("run", "plan") else f"action/{action}"
+
+
+def _sections(name: str, primary: str) -> dict[str, type[Any]]:
+    """The dataclasses that sections of a study's configuration are read into."""
+    if not primary.startswith("study/"):
+        return {}
+    sections: dict[str, type[Any]] | None = study.sections(name)
+    return sections if sections is not None else {"": study.program(name).Settings}
+
+
+def _groups(primary: str, conf: Path) -> list[str]:
+    import yaml
+
+    listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
+    return [str(key).strip("/") for one in listed if isinstance(one, dict) for key in one]
+
+
+def _option(primary: str, group: str, conf: Path) -> Any:
+    import yaml
+
+    listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
+    return next(
+        (one[key] for one in listed if isinstance(one, dict) for key in one if str(key).strip("/") == group), ...
+    )
+
+
+def _commented(key: str, comments: Mapping[str, str], conf: Path) -> str:
+    """What a comment says of a key: that of the command's own file, or of the group that the key is of."""
+    group, _, last = key.rpartition(".")
+    if not group or last in comments:
+        return comments.get(last, "")
+    for path in sorted((conf / group.split(".")[0]).glob("*.yaml")):
+        if said := docs.of_comments(path).get(last):
+            return said
+    return ""
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
+
+
+def completion(desk: Desk) -> str:
+    """A completion file for bash and, through bashcompinit, zsh: names, actions and keys."""
+    words = {name: ["help"] for name in sorted(path.stem for path in (desk.conf / "command").glob("*.yaml"))}
+    for name in study.names():
+        listed = [f"{key}=" for key, _, _ in keys(name, f"study/{name}", desk)]
+        words[name] = [*_ACTIONS, *dict.fromkeys(listed)]
+    cases = "\n".join(f'        {name}) words="{" ".join(listed)}" ;;' for name, listed in words.items())
+    return _COMPLETION.format(names=" ".join(words), cases=cases)
+
+
+_COMPLETION = """# Completion of afdep-bench for bash; for zsh run `autoload bashcompinit && bashcompinit` first.
+# Generated: `make completion`. Use it by `source slurm/afdep-bench.bash`.
+_afdep_bench() {{
+    local words="{names}"
+    case "${{COMP_WORDS[1]}}" in
+{cases}
+    esac
+    [[ $COMP_CWORD == 1 ]] && words="{names}"
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}")
+    [[ ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace
+}}
+complete -F _afdep_bench afdep-bench
+"""

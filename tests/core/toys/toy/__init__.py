@@ -1,0 +1,1 @@
+"""A study for tests: each trial does what it is told."""
