@@ -141,7 +141,7 @@ class Executor:
         """Make records of what dead runs have left."""
         with self.file.locked():
             self.ledger.read()
-            for _, told in journal.left_behind(self.places.journals):
+            for told in journal.left_behind(self.places.journals):
                 self.ledger.record(told, None if told.sealed else "interrupted: its run ended without a word")
 
     def _run_round(self, number: int) -> None:
