@@ -1,7 +1,7 @@
 """From readings to constants: medians through the rules; what no reading gives stays, what cannot be is void."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -46,37 +46,28 @@ class Calibrated(Row):
     samples: int = 0
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A reading's median, spread and number of samples."""
-
-    median: float
-    spread: float
-    samples: int
-
-    @classmethod
-    def of(cls, samples: Sequence[float]) -> "Summary":
-        low, middle, high = np.percentile(samples, (10, 50, 90))
-        return cls(float(middle), float(high - low) / 2, len(samples))
+Summary = tuple[float, float, int]
+"""A reading's median, spread and number of samples."""
 
 
-def latest(rows: Iterable[Record]) -> list[Record]:
-    """The readings of the last attempt at each group."""
-    found = list(rows)
-    last = {row.key: row.attempt for row in sorted(found, key=lambda row: row.attempt)}
-    return [row for row in found if row.attempt == last[row.key]]
+def summarised(samples: Sequence[float]) -> Summary:
+    """Of a reading."""
+    low, middle, high = map(float, np.percentile(samples, (10, 50, 90)))
+    return middle, (high - low) / 2, len(samples)
+
+
+def latest(rows: Sequence[Record]) -> list[Record]:
+    """The readings of the last attempt."""
+    return [row for row in rows if row.attempt == max(one.attempt for one in rows)]
 
 
 def judge(machine: Machine, readings: Sequence[Record], limits: Limits) -> tuple[Calibrated, ...]:
     """Every constant of a machine description, in its order, as the readings have it."""
-    found = {_place(one): Summary.of(one.samples) for one in readings if one.status == OK and one.samples}
+    read = [one for one in readings if one.status == OK and one.samples]
+    found = {Place(one.probe, one.variant, one.ctas, one.bytes): summarised(one.samples) for one in read}
     reasons = {one.probe: str(one.reason) for one in reversed(readings) if one.status != OK}
     plain = [Calibrated(constant=c.name, unit=c.unit, base=c.value, base_source=c.source) for c in machine.table]
     return tuple(_judged(one, machine.constants(), found, reasons, limits) for one in plain)
-
-
-def _place(one: Record) -> Place:
-    return Place(one.probe, one.variant, one.ctas, one.bytes)
 
 
 def _judged(
@@ -96,21 +87,19 @@ def _judged(
         return replace(probed, outcome=VOID if reason else KEPT, reason=reason or f"no reading of {missing[0]}")
     inputs = [found[place] for place in rule.places]
     value, spread = _carried_through(rule, inputs, base)
-    if not math.isfinite(value) or not math.isfinite(spread):
-        return replace(probed, outcome=VOID, reason=f"its readings give {value}")
-    measured = replace(probed, value=value, spread=spread, samples=min(one.samples for one in inputs))
     fault = _fault(plain, value, spread, limits)
-    return replace(measured, outcome=VOID if fault else MEASURED, reason=fault)
+    outcome, samples = VOID if fault else MEASURED, min(size for _, _, size in inputs)
+    return replace(probed, outcome=outcome, reason=fault, value=value, spread=spread, samples=samples)
 
 
 def _carried_through(rule: Rule, inputs: Sequence[Summary], base: Mapping[str, float]) -> tuple[float, float]:
     """The value, and its spread: how far each reading's spread moves it, as the root of the sum of squares."""
-    medians = [reading.median for reading in inputs]
+    medians = [median for median, _, _ in inputs]
     try:
         value = rule.formula(medians, base)
         moved = [
-            rule.formula([*medians[:i], medians[i] + reading.spread, *medians[i + 1 :]], base) - value
-            for i, reading in enumerate(inputs)
+            rule.formula([*medians[:i], medians[i] + spread, *medians[i + 1 :]], base) - value
+            for i, (_, spread, _) in enumerate(inputs)
         ]
     except ZeroDivisionError:
         return math.nan, math.nan

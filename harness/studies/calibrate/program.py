@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from afdep import BuildError, Machine
+from afdep import Machine
 from harness.core.fields import Number
 from harness.core.plan import Plan
 from harness.records.envelope import OK, VOID, Envelope
@@ -16,6 +16,7 @@ from harness.studies.calibrate import probes
 from harness.study import Batch, Block, Ended, Said, VoidError
 
 GROUP = "harness.ranks.group"
+carry = probes.build
 
 
 @dataclass(frozen=True)
@@ -95,42 +96,40 @@ class Record(Envelope):
 
 
 def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
-    """One process for all groups."""
-    trials = tuple(map(Trial, probes.GROUPS))
-    return () if done else (Block((Batch(trials, "cuda", expected_s=30),)),)
+    """One process for all groups, which count together: they describe one machine at one time."""
+    batch = Batch(tuple(map(Trial, probes.GROUPS)), "cuda", expected_s=60.0)
+    return () if done else (Block((batch,), on_loss="void"),)
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Run each group of probes.
 
     Raises:
-        VoidError: no GPU, no compiler for the probes, or other probes than the plan's.
+        VoidError: no GPU, or other probes than the plan's.
+        BuildError: the probes do not compile.
     """
     if probes.probes_hash() != group.settings.probes_hash:
         raise VoidError(f"probes changed since the plan: {group.settings.probes_hash} planned")
-    try:
-        program = probes.build()
-    except BuildError as error:
-        raise VoidError(error.problem) from error
+    program = probes.build()
     group.turn()
     for index, trial in enumerate(batch.trials):
-        output = probes.run(program, trial.group)
-        if output.status == probes.NO_GPU:
-            raise VoidError(f"needs a GPU: {output.error or 'none'}")
-        machine, readings = probes.parsed(trial.group, output)
-        group.session.opened(**machine, driver=probes.driver())
-        yield Said(index, {"readings": readings})
+        found = probes.run(program, trial.group)
+        group.session.opened(driver=probes.driver(), **next((one for one in found if "device" in one), {}))
+        yield Said(index, {"readings": [one for one in found if "probe" in one]})
 
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
-    """A row for each reading, void ones included."""
-    nothing = [{"probe": trial.group, "reason": ended.reason}]
-    shared = {name: ended.opened.get(0, {}).get(name) for name in probes.CLOCKS_AND_VERSIONS}
+    """A row for each reading, and for each probe or group that gave none."""
+    nothing: list[dict[str, Any]] = [{"probe": trial.group, "void": ended.reason or "it printed nothing"}]
+    shared: dict[str, Any] = {name: ended.opened.get(0, {}).get(name) for name in probes.MACHINE if name != "device"}
     return [
         Record(
-            **{**shared, **one, "samples": tuple(one.get("samples", ()))},
-            status=OK if one.get("reason") is None else VOID if ended.status == OK else ended.status,
+            status=OK if "void" not in one else ended.status if ended.status != OK else VOID,
+            reason=one.get("void"),
             probes_hash=plan.settings.probes_hash,
+            samples=tuple(one.get("samples", ())),
+            **shared,
+            **{name: one[name] for name in ("probe", "variant", "ctas", "bytes", "unit") if name in one},
         )
-        for one in ended.said.get(0, {}).get("readings", nothing)
+        for one in ended.said.get(0, {}).get("readings") or nothing
     ]

@@ -1,18 +1,17 @@
-"""The report of calibrations: constants that were measured, beside those of the machine description, and the readings."""
+"""The report of calibrations: measured constants beside those of the machine description, and the readings."""
 
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from afdep import Machine
-from afdep.machine import Constant
+from afdep.machine import Constant, Machine
 from harness.config import machine_file
 from harness.errors import Exit, ReportError
 from harness.records.envelope import OK, VOID
 from harness.report import page
-from harness.report.markdown import ABSENT, table
+from harness.report.markdown import ABSENT, bullets, table
 from harness.report.results import Part, Results
-from harness.studies.calibrate.judging import KEPT, MEASURED, Calibrated, Summary, judge, latest
+from harness.studies.calibrate.judging import KEPT, MEASURED, Calibrated, judge, latest, summarised
 from harness.studies.calibrate.program import Record
 from harness.studies.calibrate.rules import RULE_OF
 
@@ -35,26 +34,26 @@ KINDS = {
 """What a value of a machine file is, by the words that its source begins with."""
 MEASURED_HERE = "measured by `harness calibrate`"
 """How the source of a constant begins that a calibration gave."""
-_DIGITS = 4
+_FILE = ("constant", "unit", "file", "file is")
 
 
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The report in Markdown, provenance last."""
-    bodies = [section for part in results.parts for section in _sections(part)]
+    sections = [LEAD, *(section for part in results.parts for section in _sections(part))]
     ends = [
         "## Void, failed or missing",
         page.not_ok(results),
         "## Provenance",
         page.provenance(results, _more(results)),
     ]
-    return page.assemble(f"Calibration {results.name}", [LEAD, *bodies, *ends])
+    return page.assemble(f"Calibration {results.name}", [*sections, *ends])
 
 
 def summary(results: Results) -> str:
     """What a command prints at its end."""
     found = [one for part in results.parts for one in constants(part)]
     counts = [f"{sum(one.outcome == outcome for one in found)} {outcome}" for outcome in (MEASURED, VOID, KEPT)]
-    return f"{_measured(found)}\n\nconstants: {', '.join(counts)}\n\n{page.not_ok(results)}"
+    return f"{_measured(found)}\n\n{counts[0]}, {counts[1]}, {counts[2]}\n\n{page.not_ok(results)}"
 
 
 def status(results: Results) -> Exit:
@@ -74,38 +73,39 @@ def products(results: Results, path: Path, conf: Path) -> list[Path]:
     if base is None or Machine.load(base.name, conf / "machine") != base:
         received = f"another {base.name}" if base else "records without a plan"
         raise ReportError(f"write: expected the base of the calibration, received {received}.", "Calibrate again.")
-    found = {one.constant: one for one in constants(part) if one.outcome == MEASURED}
-    where = "{gpus} x {machine}, record {name}".format(**vars(latest(part.of(Record))[0]), name=results.name)
+    run, found = latest(part.of(Record))[0], {one.constant: one for one in constants(part) if one.outcome == MEASURED}
+    where = f"{MEASURED_HERE} on {run.gpus} x {run.machine}, record {results.name}"
     changed = [_changed(one, found[one.name], where) for one in base.table if one.name in found]
     return [machine_file.write(conf / "machine" / f"{base.name}.yaml", path, changed)]
 
 
 def _changed(one: Constant, found: Calibrated, where: str) -> Constant:
-    spread = f"\u00b1 {found.spread:.2g} over {found.samples} samples"
-    digits = max(_DIGITS, len(f"{abs(found.value or 0):.0f}"))
-    source = f"{MEASURED_HERE} on {where}, {found.probe}: {spread}"
-    return dataclasses.replace(one, value=float(f"{found.value:.{digits}g}"), source=source)
+    """A constant as it was measured, with four digits and every digit before the point."""
+    value = f"{found.value:.{max(4, len(f'{abs(found.value or 0):.0f}'))}g}"
+    source = f"{where}, {found.probe}: \u00b1 {found.spread:.2g} over {found.samples} samples"
+    return dataclasses.replace(one, value=float(value), source=source)
 
 
 def constants(part: Part) -> Sequence[Calibrated]:
-    """What became of each constant: judged from the readings, or as archived records of an earlier format have it."""
+    """What became of each constant: judged from the readings, or as records of an earlier format have it."""
     if part.file is None:
         return part.of(Calibrated)
-    settings = part.plan.settings
-    return judge(settings.base, latest(part.of(Record)), settings.limits)
+    return judge(part.plan.settings.base, latest(part.of(Record)), part.plan.settings.limits)
 
 
 def _sections(part: Part) -> list[str]:
-    found = {outcome: [one for one in constants(part) if one.outcome == outcome] for outcome in (MEASURED, VOID, KEPT)}
+    found, readings = constants(part), latest(part.of(Record))
     return [
         "## Measured",
-        _measured(found[MEASURED]),
+        _measured(found),
         "## Void: the file's values stay",
-        _listed(found[VOID]),
+        _listed([one for one in found if one.outcome == VOID]),
         "## Not measured: the file's values stay",
-        _listed(found[KEPT]),
+        _listed([one for one in found if one.outcome == KEPT]),
         "## Readings",
-        _readings(latest(part.of(Record))),
+        _readings(readings),
+        "## Void probes",
+        bullets(f"{one.probe}: {one.reason}" for one in readings if one.status != OK),
     ]
 
 
@@ -122,16 +122,13 @@ def _measured(found: Sequence[Calibrated]) -> str:
         for one in found
         if one.outcome == MEASURED
     ]
-    header = ["measured", "measured / file", "samples", "what was measured", "file's source"]
-    return table([*_FILE, *header], rows, (2, 4, 5, 6)) if rows else "None."
+    header = [*_FILE, "measured", "measured / file", "samples", "what was measured", "file's source"]
+    return table(header, rows, (2, 4, 5, 6)) if rows else "None."
 
 
 def _listed(found: Sequence[Calibrated]) -> str:
     rows = [[*_of_file(one), _figure(one.value), one.reason or ABSENT, one.base_source] for one in found]
     return table([*_FILE, "read", "reason", "file's source"], rows, (2, 4)) if rows else "None."
-
-
-_FILE = ("constant", "unit", "file", "file is")
 
 
 def _of_file(one: Calibrated) -> list[str]:
@@ -144,34 +141,38 @@ def kind(source: str) -> str:
 
 
 def _readings(readings: Sequence[Record]) -> str:
-    rows = []
-    for one in (one for one in readings if one.status == OK and one.samples):
-        read = Summary.of(one.samples)
-        numbers = [f"{number:,}" if number else ABSENT for number in (one.ctas, one.bytes)]
-        spread = f"{_figure(read.median)} \u00b1 {_figure(read.spread, 2)}"
-        rows.append([one.probe, one.variant, *numbers, spread, one.unit, f"{read.samples}"])
     header = ["probe", "variant", "CTAs or warps", "bytes", "median", "unit", "samples"]
+    rows = [_reading(one) for one in readings if one.status == OK and one.samples]
     return table(header, rows, (2, 3, 4, 6)) if rows else "None."
+
+
+def _reading(one: Record) -> list[str]:
+    median, spread, samples = summarised(one.samples)
+    numbers = [f"{number:,}" if number else ABSENT for number in (one.ctas, one.bytes)]
+    return [one.probe, one.variant, *numbers, f"{_figure(median)} \u00b1 {_figure(spread, 2)}", one.unit, f"{samples}"]
 
 
 def _more(results: Results) -> list[str]:
     """The machine, its clocks and the probes."""
-    run = next((row for row in results.rows if row.get("gpus")), None)
-    if run is None:
-        return []
     clocks = [sample for one in results.of(Record) if one.probe == "sm_clock" for sample in one.samples]
     seen = f"ran at {min(clocks):,.0f} to {max(clocks):,.0f} MHz" if clocks else "ran at a clock that was not read"
-    versions = f"CUDA driver {run['cuda_driver']}, runtime {run['cuda_runtime']}"
-    return [
-        f"{run['gpus']} x {run['machine']}; driver {run['driver'] or 'not told'}, {versions}",
-        f"SMs made for {run['most_sm_mhz']:,.0f} MHz {seen}; memory {run['memory_mhz']:,.0f} MHz",
-        f"probes {run['probes_hash']}",
-    ]
+    lines = (
+        line
+        for run in results.rows
+        if run.get("gpus")
+        for line in (
+            f"{run['gpus']} x {run['machine']}; driver {run['driver'] or 'not told'}, "
+            f"CUDA driver {run['cuda_driver']}, runtime {run['cuda_runtime']}",
+            f"SMs made for {run['most_sm_mhz']:,.0f} MHz {seen}; memory {run['memory_mhz']:,.0f} MHz",
+            f"probes {run['probes_hash']}",
+        )
+    )
+    return list(dict.fromkeys(lines))
 
 
 def _figure(value: float | None, digits: int = 3) -> str:
     """Three significant digits, and every digit before the point."""
     if value is None:
         return ABSENT
-    whole = len(f"{abs(value):.0f}")
-    return f"{value:,.0f}" if whole >= digits or value == 0 else f"{value:.{digits}g}"
+    whole = len(f"{abs(value):.0f}") >= digits or value == 0
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"

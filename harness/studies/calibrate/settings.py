@@ -12,6 +12,8 @@ from harness.studies.calibrate.probes import probes_hash
 from harness.studies.calibrate.program import Limits, Settings
 from harness.studies.calibrate.rules import RULE_OF
 
+SECTIONS = {"calibrate": Limits}
+
 
 def wanted(config: Mapping[str, Any], desk: Desk) -> Wanted:
     """Read a configuration.
@@ -31,8 +33,8 @@ def wanted(config: Mapping[str, Any], desk: Desk) -> Wanted:
         )
     for name, one in limits.bounds.items():
         if one.lower >= one.upper:
-            received = f"{one.lower:g} and {one.upper:g}"
             raise ConfigError(
-                f"calibrate.bounds.{name}: expected lower below upper, received {received}.", "Swap them."
+                f"calibrate.bounds.{name}: expected lower below upper, received {one.lower:g} and {one.upper:g}.",
+                "Swap them.",
             )
     return Wanted("calibrate", "calibrate", Settings(base, limits, probes_hash()))
