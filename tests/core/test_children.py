@@ -25,6 +25,12 @@ def test_a_line_of_a_tool_that_looks_like_an_event_is_none(bench, line):
     assert (row.status, row.said) == ("ok", "done 0")
 
 
+def test_a_trial_that_only_a_tool_speaks_of_has_failed(bench):
+    told = printing(LIES["of a trial"])[2].replace('exec "$@"', "exit 3")
+    (row,) = bench.run(bench.plan(["ok"], tool=("/bin/sh", "-c", told, "sh")))
+    assert (row.status, row.said) == ("failed", "")
+
+
 def test_a_tool_that_dies_by_a_signal_without_a_name_is_the_failure_of_its_trial(bench):
     rows = bench.run(bench.plan(["ok"], ["ok"], tool=("/bin/sh", "-c", "kill -40 $$", "sh")))
     assert said(rows) == [(0, "failed"), (1, "failed")]
