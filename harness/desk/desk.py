@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from afdep.tree import root
 from harness.errors import OutputClosedError, UsageError, WorkspaceError
 
 
@@ -51,9 +52,9 @@ class Desk:
 
 def real() -> Desk:
     """The desk of an ordinary command."""
-    root = Path(__file__).resolve().parents[2]
-    here = root if (root / ".git").exists() else Path.cwd()
-    return Desk(root, here, os.environ, time.monotonic, lambda: datetime.now(UTC), print_line)
+    tree = root()
+    here = tree if (tree / ".git").exists() else Path.cwd()
+    return Desk(tree, here, os.environ, time.monotonic, lambda: datetime.now(UTC), print_line)
 
 
 def print_line(line: str) -> None:

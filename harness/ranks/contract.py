@@ -62,10 +62,7 @@ def on_gpus() -> SimpleNamespace:
 def native_digest(backend: str) -> str:
     """Of the sources that the loaded tree builds for a backend."""
     afdep = modules().afdep
-    try:  # FIXME
-        return str(afdep.native_digest() if number() == 1 else afdep.native_digest(backend))
-    except Exception:
-        return str(afdep.native_digest())
+    return str(afdep.native_digest() if number() == 1 else afdep.native_digest(backend))
 
 
 def built(backend: str, library: Path | None = None) -> dict[str, Any]:
@@ -73,7 +70,7 @@ def built(backend: str, library: Path | None = None) -> dict[str, Any]:
     build = modules().build
     path = library or (build.build() if backend == "sim" else build.build_cuda())
     told: dict[str, Any] = {"path": str(path)}
-    if number() > 1 and hasattr(build, "sidecar"):
+    if number() > 1:
         sidecar = build.sidecar(path)
         told |= {"code_digest": sidecar.code_digest, "compiler": sidecar.compiler}
     return told
@@ -99,5 +96,5 @@ def prove(world: Any, loads: list[Any], bucket: int, seed: int) -> None:
 def buffer(library: Path | None, **fields: Any) -> Any:
     """A Buffer on this rank's GPU; collective."""
     cuda = on_gpus().cuda
-    kind = cuda.DeviceBuffer if hasattr(cuda, "DeviceBuffer") else cuda.Buffer
+    kind = cuda.DeviceBuffer if number() == 1 else cuda.Buffer
     return kind(None, **fields, library=library) if library is not None else kind(None, **fields)

@@ -21,7 +21,7 @@ class OwnEnd:
         self.session, self.rank, self.layout = session, rank, Layout.parse(session.row.layout)
         self.role = self.layout.role(rank)
         arm = session.arm.identity
-        self.identity = Identity(str(native_digest()), arm.protocol, arm.switches)
+        self.identity = Identity(str(native_digest("cuda")), arm.protocol, arm.switches)
         self.facts = {"device": "NVIDIA H200", "gpus": self.layout.num_ranks}
         for wish in self._wishes("report", None):
             self.identity = Identity(wish.get("digest", self.identity.digest), arm.protocol, arm.switches)
