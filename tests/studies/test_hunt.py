@@ -264,6 +264,7 @@ def test_a_seed_that_kills_its_process_is_a_finding_that_names_it(killed):
 def test_the_arms_beside_it_are_hunted_to_their_end(killed):
     (row,) = [row for row in killed[2] if row.arm == "afdep"]
     assert (row.status, row.seeds_run, row.machine) == (OK, 12, "h100-nvlink")
+    assert (str(row.native_digest)[0], str(row.code_digest)[0], bool(row.compiler)) == ("n", "c", True)
 
 
 def interrupt_after(count: int, folder: Path) -> None:

@@ -188,6 +188,7 @@ def machine(settings: Settings) -> str:
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Run the seeds of each stretch up to the first that fails."""
     shape, library = group.settings.hunt, group.library or build.build(group.settings.hunt.fiber)
+    group.session.opened(**{name: getattr(build.sidecar(library), name) for name in ("code_digest", "compiler")})
     for index, trial in enumerate(batch.trials):
         group.check(trial.arm, Identity.from_report(World(**_world(shape), arm=trial.arm, library=library).identity))
         yield Said(index, _finding(hunt_of(shape, trial.arm, library), trial, group))
