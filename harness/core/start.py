@@ -2,6 +2,7 @@
 
 import os
 import queue
+import secrets
 import signal
 import socket
 import subprocess
@@ -56,7 +57,7 @@ class Start:
         self._grace_s = grace_s
         self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         self._early: list[tuple[int, dict[str, Any] | None]] = []
-        self._port = _free_port() if len(seats) > 1 else 0
+        self._port, self._word = _free_port() if len(seats) > 1 else 0, secrets.token_hex(8)
         self._children: list[subprocess.Popen[str]] = []
         try:
             for index in range(len(seats)):
@@ -153,7 +154,12 @@ class Start:
             child = subprocess.Popen(
                 [*seat.tool, *process.command("harness.core.worker", str(job))],
                 cwd=own,
-                env=process.environment(self._slot, self._environ) | self._place(seat) | dict(seat.environ),
+                env={
+                    **process.environment(self._slot, self._environ),
+                    process.WORD: self._word,
+                    **self._place(seat),
+                    **seat.environ,
+                },
                 stdin=subprocess.PIPE,  # its end is the end of this process
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -175,7 +181,7 @@ class Start:
     def _read(self, index: int, child: "subprocess.Popen[str]") -> None:
         assert child.stdout is not None
         for line in child.stdout:
-            if (event := process.hear(line)) is not None:
+            if (event := process.hear(line, self._word)) is not None:
                 self._heard.put((index, event))
         self._heard.put((index, None))
 

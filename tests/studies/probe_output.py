@@ -2,13 +2,19 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
-from harness.calibrate.device import Output, measure
-from harness.calibrate.rules import WARPS, Place
-from harness.records.calibrations import Measurement
+from harness.records import table
+from harness.report.results import Part, Results
+from harness.studies.calibrate import probes, program
+from harness.studies.calibrate.program import Record, Trial
+from harness.studies.calibrate.rules import WARPS, Place
+from harness.study import Batch, Ended
+from tests.studies.bench import settings_of
 
+SETTINGS = settings_of("calibrate", "base=h100-nvlink")
+"""Beside a machine that no calibration changes."""
 MACHINE = {
     "device": "NVIDIA H200",
     "gpus": 2,
@@ -92,13 +98,19 @@ def _reading(place: Place, value: float) -> dict[str, object]:
     return {**vars(place), "unit": UNITS.get(place.probe, "ns"), "samples": samples}
 
 
-def measured(changed: Mapping[Place, float] | None = None, without: str = "", **instead: Output) -> Measurement:
-    """What comes of it, with other outputs for some groups."""
+def rows_of(group: str, output: str, fault: str | None = None) -> list[Record]:
+    """The rows of what a group printed, and why it did not come to its end."""
+    found = probes.parsed(group, output.encode(), fault)
+    machine = next((one for one in found if "device" in one), {})
+    readings = [one for one in found if "probe" in one]
+    plan = SimpleNamespace(settings=SimpleNamespace(probes_hash="c0123"))
+    return program.judge(plan, Batch(()), Trial(group), Ended({0: {"readings": readings}}, {0: machine}))
 
-    def run(group: str) -> Output:
-        return instead.get(group, Output(lines(group, changed, without), 0))
 
-    return measure(run, "python -m harness calibrate", "c0123", lambda: datetime(2026, 1, 2, tzinfo=UTC))
+def measured(changed: Mapping[Place, float] | None = None, without: str = "", **instead: list[Record]) -> list[Record]:
+    """What comes of it, with other rows for some groups."""
+    usual = {group: rows_of(group, "\n".join(lines(group, changed, without))) for group in GROUPS}
+    return [row for rows in (usual | instead).values() for row in rows]
 
 
 def lay_program(path: Path) -> Path:
@@ -109,3 +121,28 @@ def lay_program(path: Path) -> Path:
     path.write_text('#!/bin/sh\nexec cat "$(dirname "$0")/$1.txt"\n')
     path.chmod(0o755)
     return path
+
+
+def results(readings: list[Record], name: str = "example", **stamped) -> Results:
+    """Readings as the records of one plan."""
+    rows = tuple({**vars(row), "machine": MACHINE["device"], **stamped, "table": Record.table} for row in readings)
+    plan = SimpleNamespace(
+        settings=SETTINGS, format=2, trees=(), measuring_digest="m01", machine_digest=None, plan_hash="p01"
+    )
+    file = SimpleNamespace(
+        plan=plan,
+        plan_hash="p01",
+        created="2026-01-02T00:00:00+00:00",
+        command="afdep-bench calibrate",
+        rounds=lambda: (),
+    )
+    return Results("calibrate", name, (Part(file, table.Reading(rows)),))
+
+
+def example() -> Results:
+    """A calibration with a void constant, a kept one and a void probe."""
+    silent = rows_of("launch", "\n".join(lines("launch", without="grid_sync")))
+    flag = '{"probe": "flag", "void": "a flag did not come"}'
+    void = rows_of("link", "\n".join([*lines("link", without="flag"), flag]))
+    readings = measured({Place("device", "hbm_copy", 264): 9000.0}, launch=silent, link=void)
+    return results(readings, driver="580.95.05")
