@@ -147,11 +147,11 @@ def stopped_by_signals() -> Iterator[None]:
     """A block that SIGINT, SIGTERM, SIGHUP and SIGUSR1 end by an exception, so that it cleans up behind itself."""
 
     def stop(number: int, frame: object) -> NoReturn:
-        for other in _SIGNALS:
+        for other in SIGNALS:
             signal.signal(other, signal.SIG_IGN)
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield
     finally:
@@ -159,7 +159,8 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""By which somebody asks a process to end."""
 
 
 class Mouth:

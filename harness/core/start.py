@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import process
-from harness.core.worker import GO, MEASURE, READY
+from harness.core.worker import GO, MEASURE, READY, VOID
 
 GRACE_S = 5.0
 """How long ranks may go on when one has ended, in good order or not: their waits time out in that time and name it."""
@@ -112,7 +112,10 @@ class Start:
         late = f"ended: another rank was gone for {self._grace_s:.0f} s"
         endings = {index: late for index in speaking if not timed_out}
         for index, code in enumerate(codes):
-            if index not in endings and (code != 0 or index in speaking):
+            if index not in endings and -code in process.SIGNALS:
+                reason = f"interrupted: somebody ended the process by {process.signal_name(-code)}"
+                listen(index, {"event": VOID, "reason": reason})
+            elif index not in endings and (code != 0 or index in speaking):
                 said, _ = process.last_words(process.tail(self.stderr(index)))
                 endings[index] = process.ending(code, limit_s if timed_out and index in speaking else None, said)
         return endings

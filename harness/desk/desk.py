@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from afdep.tree import root
+from harness.core.node import INDEX, OUT
 from harness.errors import OutputClosedError, UsageError, WorkspaceError
 
 
@@ -72,7 +73,7 @@ def print_line(line: str) -> None:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of plans and records: the out folder, an archive, or what a node brought back.
+    """A folder of plans and records: the out folder, an archive, or a bundle with what a node has left in it.
 
     Args:
         folder: absolute path.
@@ -114,7 +115,8 @@ class Workspace:
         return self.folder / "scratch"
 
     def records(self, plan_hash: str) -> Path:
-        return self.folder / "records" / plan_hash
+        inside = self.folder / OUT if (self.folder / INDEX).is_file() else self.folder
+        return inside / "records" / plan_hash
 
     def journals(self, plan_hash: str) -> Path:
         return self.folder / "journals" / plan_hash

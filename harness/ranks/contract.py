@@ -62,7 +62,8 @@ def on_gpus() -> SimpleNamespace:
 def load(backend: str) -> None:
     """Load whatever of the tree a process of a backend may come to need: names load their modules when first used."""
     if backend == "cuda":
-        assert on_gpus().memory and _buffer()
+        assert on_gpus().memory
+        assert _buffer()
     else:
         assert modules().afdep.World
 

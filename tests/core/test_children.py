@@ -1,5 +1,7 @@
 """What a child may print or die of beside its events: one failed record at the most, and the run goes on."""
 
+import signal
+
 import pytest
 
 from harness.core import process
@@ -49,3 +51,10 @@ def test_an_event_is_known_by_the_word_of_its_process():
     event = '{"event": "ended", "word": "secret"}'
     assert process.hear(event, "secret") == {"event": "ended", "word": "secret"}
     assert process.hear(event, "another") is process.hear(event) is None
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_a_process_that_somebody_ends_is_void_and_no_finding(bench, name):
+    rows = bench.run(bench.plan(["ok", f"die:{signal.Signals[name].value}", "ok"], ["ok"]))
+    assert said(rows) == [(0, "ok"), (1, "void"), (2, "void"), (3, "ok")]
+    assert rows[1].reason == f"interrupted: somebody ended the process by {name}"
