@@ -18,6 +18,7 @@ from harness.study import Edit
 
 WORKING, INSTALLED = "working", "installed"
 EXPORTED = ("afdep", "vendor", "conf")
+LAID_OVER = ("harness", "conf/machine")
 _COMPILED = (".pyc", ".pyo", ".so", ".o")
 
 
@@ -192,6 +193,7 @@ def _not_exported(tree: str, name: str, received: str) -> TreeError:
 
 
 def _lay_harness_over(slot: Path) -> None:
-    running = Path(__file__).resolve().parents[1]
+    running = Path(__file__).resolve().parents[2]
     ignored = shutil.ignore_patterns("__pycache__", *(f"*{suffix}" for suffix in _COMPILED))
-    shutil.copytree(running, slot / "harness", ignore=ignored, dirs_exist_ok=True)
+    for part in LAID_OVER:
+        shutil.copytree(running / part, slot / part, ignore=ignored, dirs_exist_ok=True)

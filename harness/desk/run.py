@@ -18,13 +18,13 @@ from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
+from harness.core.progress import Progress
 from harness.desk import node, select
 from harness.desk.desk import Desk, Workspace
 from harness.desk.launcher import Launcher
-from harness.desk.progress import Progress
 from harness.errors import Exit, UsageError
 from harness.machine import gpus
-from harness.records.envelope import FAILED, OK
+from harness.records.envelope import FAILED
 from harness.records.table import read as read_records
 from harness.records.table import record_files
 from harness.report.results import Part, Results
@@ -95,7 +95,8 @@ def planned(wanted: Wanted, launcher: Launcher, texts: Sequence[str], desk: Desk
     """The kept plan of what is asked for, and its trees in place for the block."""
     workspace = Workspace.out(launcher.out, desk)
     with _alive(workspace):
-        desk.print_line(f"{wanted.study} {wanted.name}: exporting, building and asking each tree what it is")
+        what = " ".join(dict.fromkeys((wanted.study, wanted.name)))
+        desk.print_line(f"{what}: exporting, building and asking each tree what it is")
         made = planning.make(wanted, desk.root, workspace.trees, desk.environ)
         try:
             command = shlex.join(["afdep-bench", wanted.study, *texts])
@@ -135,14 +136,7 @@ def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
 
 def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
     workspace = Workspace.out(launcher.out, desk)
-    program: Any = study.program(file.plan.study)
-    label, figure = getattr(program, "label", None), getattr(program, "figure", None)
-    progress = Progress(
-        (lambda trial: label(file.plan.settings, trial)) if label else str,
-        figure or (lambda rows: OK),
-        desk.clock,
-        desk.print_line,
-    )
+    progress = Progress(file.plan, desk.clock, desk.print_line)
     executor = Executor(
         file,
         made.slots,

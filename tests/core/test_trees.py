@@ -22,7 +22,8 @@ def git(root: Path, *arguments: str) -> str:
 def repository(tmp_path):
     """A repository with one commit of a few files."""
     root = tmp_path / "repository"
-    for name, text in {"afdep/one.py": "1\n", "vendor/two.hpp": "2\n", "conf/three.yaml": "3: 3\n", "docs/no.md": ""}.items():
+    files = {"afdep/one.py": "1\n", "vendor/two.hpp": "2\n", "conf/three.yaml": "3: 3\n", "docs/no.md": ""}
+    for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     git(root, "init", "-q")
@@ -32,10 +33,11 @@ def repository(tmp_path):
 
 
 def exported(repository: Path, name: str, tmp_path: Path) -> dict[str, bytes]:
-    """Files of the slot of a tree, the harness apart."""
+    """Files of the slot of a tree, those apart that are laid over it."""
     slots = trees.export(repository, [trees.resolve(repository, name)], tmp_path / "trees")
     slot = slots.path(0)
-    own = (path for path in slot.rglob("*") if path.is_file() and not path.is_relative_to(slot / "harness"))
+    laid = [slot / part for part in trees.LAID_OVER]
+    own = (path for path in slot.rglob("*") if path.is_file() and not any(map(path.is_relative_to, laid)))
     return {path.relative_to(slot).as_posix(): path.read_bytes() for path in own}
 
 
@@ -45,6 +47,7 @@ def test_a_slot_holds_what_is_measured_and_the_running_harness(repository, tmp_p
     assert found == {"afdep/one.py": b"1\n", "vendor/two.hpp": b"2\n", "conf/three.yaml": b"3: 3\n"}
     (slot,) = (tmp_path / "trees").glob("*/slot0")
     assert (slot / "harness" / "core" / "worker.py").is_file()
+    assert (slot / "conf" / "machine" / "h200-nvlink.yaml").is_file()
 
 
 def test_the_working_tree_is_as_it_is_on_disk(repository, tmp_path):
@@ -56,10 +59,10 @@ def test_the_working_tree_is_as_it_is_on_disk(repository, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "attributes", ["*.py export-ignore\n", "*.py text eol=crlf\n", "*.py export-subst\n", "*.py working-tree-encoding=UTF-16\n"]
+    "attributes", ["export-ignore", "text eol=crlf", "export-subst", "working-tree-encoding=UTF-16"]
 )
 def test_attributes_change_no_byte_of_a_revision(repository, tmp_path, attributes):
-    (repository / ".gitattributes").write_text(attributes)
+    (repository / ".gitattributes").write_text(f"*.py {attributes}\n")
     git(repository, "add", ".gitattributes")
     git(repository, "commit", "-qm", "attributes")
     assert exported(repository, "HEAD", tmp_path)["afdep/one.py"] == b"1\n"

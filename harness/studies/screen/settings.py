@@ -12,13 +12,14 @@ from afdep.shapes import ExchangeShape
 from harness.config.compose import load_options
 from harness.config.read import NONE, distinct, one_of, read, value, word
 from harness.core.fields import Count, Dtype, LayoutName, Name, Text
-from harness.core.planning import Asked, Wanted
+from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, ValueReadError
 from harness.machine.placement import planned
 from harness.ranks.cells import TRACE, Backend, Exchange, Row
 from harness.report import published
 from harness.studies.screen.program import ArmChoice, Settings
+from harness.study import Asked
 
 EXTERNAL = ("nccl", "deepep")
 """Libraries that a screen measures without building them."""
@@ -81,9 +82,8 @@ def wanted(config: Data, desk: Desk) -> Wanted:
     )
     _check_shapes(settings)
     settings, path = _with_trace(settings, config["trace"], desk)
-    machine = backend.machine if backend.name == "sim" else None
     asked = tuple(_asked(settings, one) for one in arms)
-    return Wanted("screen", settings.name, settings, tuple(dict.fromkeys(trees)), asked, machine, path)
+    return Wanted("screen", settings.name, settings, tuple(dict.fromkeys(trees)), asked, trace=path)
 
 
 def _asked(settings: Settings, arm: ArmChoice) -> Asked:
