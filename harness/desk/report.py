@@ -45,7 +45,8 @@ def write(results: Results, path: Path) -> list[Path]:
     pictures = [(picture.relative_to(path.parent).as_posix(), words) for picture, words in drawn]
     text = module.text(results, pictures)
     if block:
-        text = replace_block(path.name, path.read_text(encoding="utf-8"), text.partition("\n")[2])
+        body = text.partition("\n")[2].replace("\n#", "\n##")  # below the page's own headings
+        text = replace_block(path.name, path.read_text(encoding="utf-8"), body)
     files.replace(path, text.encode())
     return [path, *(picture for picture, _ in drawn)]
 

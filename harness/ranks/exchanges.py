@@ -148,7 +148,7 @@ def judge(plan: Plan, batch: Batch, cell: Cell, ended: Ended, row: RoundTrip) ->
         ended: what was said of it.
         row: with what the study knows of the cell beside the cell itself.
     """
-    row = replace(row, **_of_cell(cell), tree=plan.trees[batch.tree].name, slot=_slot(plan, batch))
+    row = replace(row, **columns(cell), tree=plan.trees[batch.tree].name, slot=_slot(plan, batch))
     if ended.status != OK:
         opened = ended.opened.get(0, {}).get("loaded", {})
         return [replace(row, **opened, status=ended.status, reason=ended.reason)]
@@ -180,7 +180,7 @@ def figure(rows: Sequence[RoundTrip]) -> str:
     return f"{latency_us(rows):8.1f} us"
 
 
-def _of_cell(cell: Cell) -> dict[str, Any]:
+def columns(cell: Cell) -> dict[str, Any]:
     """Columns that the cell decides."""
     own = {one.name for one in fields(RoundTrip)}
     parts = {**vars(cell.row), **vars(cell.exchange), **vars(cell.backend)}

@@ -166,6 +166,8 @@ def measured_table(found: Found, row_index: int, simulated: Sequence[Found], oth
             columns.append((f"`{arm.name}` host us, API calls", _host(found, row, arm.name)))
         if settings.exchange.mode == "graph" and not shared:
             columns += _other_kinds(found, row, arm.name, simulated, others)
+    if settings.published and settings.backend.device.rendezvous == "host":
+        columns += _published(settings, row)
     shown = [(name, cells) for name, cells in columns if any(cell != ABSENT for cell in cells)]
     lines = [[f"{tokens:,}", *(cells[at] for _, cells in shown)] for at, tokens in enumerate(settings.tokens)]
     return table(["T", *(name for name, _ in shown)], lines, range(len(shown) + 1))
@@ -206,6 +208,21 @@ def _other_kinds(found: Found, row: Row, arm: str, simulated: Sequence[Found], o
     title = f"{name} published" if name == arm else "upstream as M2N, published"
     cells = [_simulated(settings, row, arm, tokens, simulated) for tokens in settings.tokens]
     return [(title, upstream), (f"`{arm}` {KIND_OF_BACKEND['sim']}", cells)]
+
+
+def _published(settings: Any, row: Row) -> Columns:
+    """What was published of a row: by the table that the plan names, and of H200s. All of it stood behind a barrier."""
+    beside, points = published.load(settings.published), [Point.of(row, tokens) for tokens in settings.tokens]
+    cells = [beside.cells.get(point) for point in points]
+    baseline = [f"{one.baseline_us:.1f}" if one else ABSENT for one in cells]
+    candidate = [f"{one.candidate_us:.1f} ({percent(one.change_pct)})" if one else ABSENT for one in cells]
+    columns = [("`m2n`", beside.nodes_gpus, baseline)]
+    columns += [(f"`afdep@{beside.native_digest}`", beside.nodes_gpus, candidate)]
+    for name, arm in (("`m2n`", published.BASELINE), ("`afdep`", published.CANDIDATE)):
+        figures = published.round_trips(published.H200_TABLE, arm, published.H200S)
+        shown = [f"{figures[point]:.1f}" if point in figures else ABSENT for point in points]
+        columns.append((name, published.H200S, shown))
+    return [(f"{name} published, {machine}", texts) for name, machine, texts in columns]
 
 
 def _simulated(settings: Any, row: Row, arm: str, tokens: int, simulated: Sequence[Found]) -> str:
