@@ -20,11 +20,10 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("report", r"report(\..*)?"),
     ("reports of studies", r"studies\.\w+\.\w+"),
     ("config", r"config(\..*)?"),
-    ("settings of studies", r"studies\.\w+\.settings"),
-    ("desk", r"desk(\..*)?"),
+    ("desk", r"desk(\..*)?|studies\.\w+\.settings"),
     ("command line", r"|cli|__main__"),
 )
-"""From the bottom to the top; a module is of the last layer whose pattern has its name, settings apart."""
+"""From the bottom to the top. How a study reads its configuration is a matter of the desk."""
 PROCESSES = {
     "__main__": "the commands",
     "core.probe": "what a tree is",
@@ -49,11 +48,9 @@ def graph_of(root: Path) -> Graph:
 
 def layer(module: str) -> int:
     name = module.removeprefix("harness").removeprefix(".")
-    if re.fullmatch(r"studies\.\w+\.settings", name):
-        return [title for title, _ in LAYERS].index("settings of studies")
     found = [index for index, (_, pattern) in enumerate(LAYERS) if re.fullmatch(pattern, name)]
     assert found, f"{module} is of no layer"
-    return found[0]
+    return found[-1] if name.endswith(".settings") else found[0]
 
 
 def climbing(graph: Graph) -> list[str]:
@@ -134,7 +131,7 @@ def test_one_program_runs_the_ranks_of_every_study(root: Path) -> None:
 
 
 def test_there_is_one_journal_one_envelope_and_one_plan(root: Path) -> None:
-    named = defined(root, ast.ClassDef, lambda node: re.search(r"Journal|Plan$|Ledger|Executor", node.name) is not None)  # type: ignore[attr-defined]
+    named = defined(root, ast.ClassDef, lambda node: re.search(r"Journal|(?<!Archived)Plan$|Ledger|Executor", node.name) is not None)  # type: ignore[attr-defined]
     assert named == {"core.journal.Journal", "core.plan.Plan", "core.ledger.Ledger", "core.executor.Executor"}
     assert defined(root, ast.ClassDef, lambda node: "Row" in bases(node)) == {"records.envelope.Envelope"}
 
