@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from harness.core.fields import Text, Within
+from harness.core.fields import Repeats, Text, Within
 from harness.errors import ConfigError, ValueReadError, valid_names
 
 T = TypeVar("T")
@@ -75,6 +75,8 @@ def _checked(kind: Any, more: tuple[Any, ...], data: Any, name: str) -> Any:
                 return one.read(text)
             except ValueReadError as error:  # of any name: the key says of which
                 raise ValueReadError(f"{name}{error.problem.removeprefix('name')}", error.next_step) from error
+        if isinstance(one, Repeats):
+            return tuple(value(typing.get_args(kind)[0], entry, name) for entry in listed(name, data))
     found = value(kind, data, name)
     size, unit = (len(found), " entries") if isinstance(found, tuple) else (found, "")
     for one in more:
@@ -121,11 +123,21 @@ def distinct(name: str, data: object) -> list[Any]:
     Raises:
         ValueReadError: no list, or one with an entry twice.
     """
-    if not isinstance(data, list):
-        raise ValueReadError(f"{name}: expected a list, received {data!r}.", f"Write {name}=[first,second].")
-    repeated = [one for index, one in enumerate(data) if one in data[:index]]
+    entries = listed(name, data)
+    repeated = [one for index, one in enumerate(entries) if one in entries[:index]]
     if repeated:
         raise ValueReadError(f"{name}: expected each entry once, received {repeated[0]!r} twice.", "Drop one of them.")
+    return entries
+
+
+def listed(name: str, data: object) -> list[Any]:
+    """A list.
+
+    Raises:
+        ValueReadError: anything else.
+    """
+    if not isinstance(data, list):
+        raise ValueReadError(f"{name}: expected a list, received {data!r}.", f"Write {name}=[first,second].")
     return data
 
 

@@ -168,11 +168,12 @@ class Executor:
 
     def _run(self, places: Sequence[Place]) -> None:
         try:
-            for swapped, group in itertools.groupby(places, key=lambda one: one.batch.swapped):
+            for (swapped, backend), group in itertools.groupby(
+                places, key=lambda one: (one.batch.swapped, one.batch.backend)
+            ):
                 own = list(group)
                 with self._swapped(swapped):
-                    run = self._together if all(one.batch.backend == "sim" for one in own) else self._in_turn
-                    run(own)
+                    (self._together if backend == "sim" else self._in_turn)(own)
         except BaseException as error:
             self.stop(f"interrupted by {getattr(error, 'name', None) or type(error).__name__}")
             raise

@@ -34,6 +34,11 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """A list that may have an entry several times."""
+
+
+@dataclass(frozen=True)
 class Text:
     """A text that is read by a function, which raises where it is none of its kind.
 

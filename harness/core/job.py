@@ -24,6 +24,7 @@ class Job:
         gpus: by rank the GPU that it runs on.
         folder: absolute path of the folder for this start.
         trace: absolute path of a file of recorded expert ids, or None.
+        room: SMs that the main kernels of a rank have room on where ranks share a GPU; None where each has its own.
     """
 
     plan: str
@@ -37,6 +38,7 @@ class Job:
     gpus: tuple[int, ...]
     folder: str
     trace: str | None = None
+    room: int | None = None
 
     def save(self) -> Path:
         path = Path(self.folder) / "job.json"

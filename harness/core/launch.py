@@ -131,6 +131,7 @@ def _job(request: Request, folder: Path, placement: Placement | None, trace: Pat
         gpus=tuple(seat.gpu for seat in placement.seats) if placement else (),
         folder=str(folder),
         trace=None if trace is None else str(trace.resolve()),
+        room=_room(placement),
     ).save()
 
 
@@ -164,10 +165,7 @@ def _placement(batch: Batch) -> Placement:
     return placement
 
 
-def room_for(layout: str) -> int | None:
-    """Transport SMs that ranks which share the GPUs of this machine have room for; None where each has its own."""
+def _room(placement: Placement | None) -> int | None:
+    """SMs that each rank's main kernels have room on where ranks share a GPU; None where each has its own."""
     here = _gpus_here()
-    placement = None if isinstance(here, str) else place(Layout.parse(layout), here.count)
-    return (
-        placement.transport_sms(here.sms) if placement and placement.is_shared and not isinstance(here, str) else None
-    )
+    return None if placement is None or not placement.is_shared or isinstance(here, str) else placement.room(here.sms)

@@ -6,11 +6,11 @@ from typing import Any
 
 from harness import study
 from harness.core.plan import Plan
-from harness.records.envelope import OK, Envelope
+from harness.records.envelope import FAILED, OK, Envelope
 from harness.study import Batch
 
 _QUIET = 200
-"""From so many trials on, one in a hundredth of them has a line, beside those that are not ok."""
+"""From so many trials on, one in a hundredth has a line, beside each that failed and the first void of a reason."""
 
 
 class Progress:
@@ -31,6 +31,7 @@ class Progress:
         self._began = clock()
         self._lock = threading.Lock()
         self.total, self.done = 0, 0
+        self._reasons: set[str | None] = {None}
 
     def stage(self, batch: Batch, text: str) -> None:
         """How far a batch has come; of the simulator nobody waits for it."""
@@ -46,10 +47,10 @@ class Progress:
             self.done += 1
             self.total = max(self.total, self.done)
             status = rows[0].status if rows else "no record"
-            loud = (
-                self.total < _QUIET or status != OK or self.done % (self.total // 100) == 0 or self.done == self.total
-            )
-            if loud:
-                said = self._figure(rows) if status == OK else f"{status}: {rows[0].reason if rows else ''}"
+            reason = rows[0].reason if rows else "no record"
+            notable = status == FAILED or reason not in self._reasons
+            self._reasons.add(reason)
+            if self.total < _QUIET or notable or self.done % (self.total // 100) == 0 or self.done == self.total:
+                said = self._figure(rows) if status == OK else f"{status}: {reason}"
                 count = f"[{self.done:{len(str(self.total))}d}/{self.total}]"
                 self._print(f"{count} {self._label(trial)}: {said}  ({self._clock() - self._began:.1f} s)")

@@ -54,14 +54,18 @@ class Placement:
         seats = (f"{one.gpu}" if one.percentage == 100 else f"{one.gpu} ({one.percentage}%)" for one in self.seats)
         return f"{', '.join(seats)}{' under MPS' if self.is_shared else ''}"
 
+    def room(self, sm_count: int) -> int:
+        """SMs on which each rank can spin beside those that share its GPU."""
+        on_gpu = Counter(seat.gpu for seat in self.seats)
+        return min(seat.sms(sm_count) // on_gpu[seat.gpu] for seat in self.seats)
+
     def transport_sms(self, sm_count: int) -> int:
         """Transport SMs for every rank.
 
         Raises:
             PlacementError: a share too small for any number that arms are measured with.
         """
-        on_gpu = Counter(seat.gpu for seat in self.seats)
-        room = min(seat.sms(sm_count) // on_gpu[seat.gpu] for seat in self.seats)
+        room = self.room(sm_count)
         for sms in TRANSPORT_SMS:
             if sms <= room:
                 return sms

@@ -55,6 +55,13 @@ class Results:
         """The rows of a table, over all parts."""
         return tuple(row for part in self.parts for row in part.of(kind))
 
+    def current(self, kind: type[E]) -> list[E]:
+        """The rows of a table that are of the latest attempt at their trial; an archived row without a key is one."""
+        by_trial: dict[object, list[E]] = {}
+        for index, row in enumerate(self.of(kind)):
+            by_trial.setdefault(row.key or index, []).append(row)
+        return [row for rows in by_trial.values() for row in latest(rows)]
+
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
         """All rows as plain data."""

@@ -21,12 +21,11 @@ from harness.records.faults import read_faults
 from harness.records.fits import read_fit
 from harness.records.measured_fits import read_measured_fit
 from harness.records.sanitizings import read_sanitizing
-from harness.records.validations import read_validation
 from harness.report.results import Part, Results
 from harness.sanitizer import page as sanitizer_page
 from harness.studies.calibrate import report as calibrate
 from harness.studies.screen import report as screen_report
-from harness.validation import page as validation_page
+from harness.studies.validate import report as validate
 
 Render = Callable[[Path], str]
 
@@ -38,7 +37,8 @@ def screens(folder: str, root: Path) -> str:
 
 
 def validation(name: str, root: Path) -> str:
-    return validation_page.text(name, read_validation(root / "records" / "validation" / f"{name}.parquet"))
+    reading = table.read([root / "records" / "validation" / f"{name}.parquet"])
+    return validate.text(Results("validate", name, (Part(None, reading),)))
 
 
 def faults(root: Path) -> str:

@@ -12,8 +12,6 @@ ROOT = Path(__file__).parents[2]
 NOTHING = {
     "screens": ("h200-screens.sh", [], "h200/records/p0/q0.parquet"),
     "colocated": ("h200-colocated.sh", [], "h200-colocated/records/p0/q0.parquet"),
-    "validation": ("h200-validate.sh", ["one-gpu", "nowhere"], "validation/h200-one-gpu.parquet"),
-    "validation without words": ("h200-validate.sh", [], "validation/h200-.parquet"),
     "faults": ("h200-faults.sh", ["h200", "nowhere.parquet"], "faults/h200.parquet"),
     "faults without words": ("h200-faults.sh", [], "faults/h200.parquet"),
     "sanitizer": ("h200-sanitize.sh", ["nowhere.parquet"], "sanitizer/h200.parquet"),

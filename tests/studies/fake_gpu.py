@@ -1,6 +1,6 @@
-"""A rank's part as it calls its Buffer, every case of it, on the CPU's tensors.
+"""A Buffer of a GPU, and as much of torch.cuda as is called, on the CPU's tensors.
 
-The Buffer knows the right answers and refuses what a Buffer would; of torch.cuda there is as much as is called.
+The Buffer knows the right answers and refuses what one of a GPU would.
 """
 
 from contextlib import contextmanager
@@ -9,30 +9,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from afdep import fp8, proof, reference
+from afdep import elements, proof
 from afdep.arms import Arm
 from afdep.errors import DeviceAssertion
 from afdep.layout import Layout
 from afdep.proof import checks
 from afdep.reference import Sent
 from afdep.shapes import ExchangeShape
-from harness.compose import compose
-from harness.validation.part import Report, play
-from harness.validation.settings import validation_settings
 
-pytestmark = pytest.mark.requires("torch")
 torch = pytest.importorskip("torch")
-
-CHOSEN = ["validation=gpu", "backends=[cuda]", "validation.layouts=[2A1F]", "validation.cover.tokens=[1,32]"]
-TRIALS = [
-    one
-    for one in validation_settings(compose("validate", CHOSEN)).trials
-    if one.case.name != "full-capacity" and one.case.expects != "AgreementError on every rank"
-]
+device = pytest.importorskip("harness.studies.validate.device")
 
 
 class Clock:
-    """The part of torch.cuda that a rank's end calls; a pause moves the clock on."""
+    """The part of torch.cuda that a rank calls; a pause moves the clock on."""
 
     def __init__(self):
         self.now_ms, self.graph = 0.0, None
@@ -54,7 +44,7 @@ class Clock:
 class FakeBuffer:
     """One rank that exchanges with nobody: what it collects is worked out from what it sends."""
 
-    def __init__(self, group, *, rank, clock, timeout_s, first_timeout_s, arm, layout, **shape):
+    def __init__(self, *, rank, clock, timeout_s, first_timeout_s, arm, layout, **shape):
         self.shape = ExchangeShape(Layout.parse(layout), **shape)
         self.layout, self.rank, self.clock = self.shape.layout, rank, clock
         self.role = self.layout.role(rank)
@@ -83,7 +73,7 @@ class FakeBuffer:
         count = sent.tokens if sent.num_tokens is None else int(sent.num_tokens)
         y.fill_(float("nan"))
         own = [None if one is None else to_numpy(one)[:count] for one in (sent.x, sent.ids, sent.weights, sent.scales)]
-        own[0] = own[0].view(reference.BF16) if sent.scales is None else own[0].view(fp8.E4M3)
+        own[0] = own[0].view(elements.BF16 if sent.scales is None else elements.E4M3)
         scales = None if own[3] is None else own[3].view(np.uint32)
         self.failure = self.told or self._wrong(own[1])
         if self.failure is not None:
@@ -125,17 +115,20 @@ class FakeBuffer:
         self.closed = True
 
 
-@pytest.fixture
-def opened(monkeypatch):
-    """Makes a rank's end of a trial; the turn that it plays is known to the FFN's part of the fake."""
-    from afdep.cuda import inputs
-    from harness.validation import rank_end
-
-    clock = Clock()
+def put_on_cpu(monkeypatch):
+    """Tensors of a GPU are the CPU's."""
     for name in ("zeros", "full", "empty"):
         make = getattr(torch, name)
         monkeypatch.setattr(torch, name, lambda *told, device=None, make=make, **kinds: make(*told, **kinds))
     monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor: tensor)
+
+
+def opening(monkeypatch):
+    """Makes a rank of a trial; the turn that it runs is known to the FFN's part of the fake."""
+    from afdep.cuda import inputs
+
+    clock = Clock()
+    put_on_cpu(monkeypatch)
     monkeypatch.setattr(inputs, "_check", lambda name, value, shape, dtype: _checked(name, value, shape, dtype))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", clock.is_current_stream_capturing)
     monkeypatch.setattr(torch.cuda, "_sleep", clock.sleep)
@@ -143,41 +136,40 @@ def opened(monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: _Graph())
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **kinds: _captured(clock, graph))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(synchronize=lambda: None))
 
-    def open_end(trial, rank):
+    def open_rank(setup, rank):
         now = SimpleNamespace(turn=None)
-        monkeypatch.setattr(rank_end, "Buffer", lambda group, **told: FakeBuffer(group, rank=rank, clock=clock, **told))
-        monkeypatch.setattr(rank_end, "Meeting", lambda group: SimpleNamespace(meet=lambda problem=None: None))
-        end = rank_end.RankEnd(trial, trial.arm)
-        monkeypatch.setattr(rank_end, "on_host", lambda received: _received(end.shape, now.turn.sent, rank))
-        end.buffer.counts_now = lambda: np.diff(_received(end.shape, now.turn.sent, rank).expert_offsets).tolist()
-        _watch(end, now)
-        return end
+        group = SimpleNamespace(rank=rank, buffer=lambda **told: FakeBuffer(rank=rank, clock=clock, **told))
+        ranks = device.DeviceRank(setup, group, lambda: None)
+        monkeypatch.setattr(device, "on_host", lambda received: _received(setup.shape, now.turn.sent, rank))
+        counts = lambda: np.diff(_received(setup.shape, now.turn.sent, rank).expert_offsets).tolist()  # noqa: E731
+        ranks.buffer.counts_now = counts
+        _watch(ranks, now)
+        return ranks
 
-    return open_end
+    return open_rank
 
 
-def _watch(end, now):
-    """Note the turn that is played, for a Buffer that must know what its peers send and are told."""
-    play, play_free, enqueue = end.play, end.play_free, end._enqueue
+def _watch(ranks, now):
+    """Note the turn that is run, for a Buffer that must know what its peers send and are told."""
+    run, run_free, enqueue = ranks.run, ranks.run_free, ranks.enqueue
     free = []
 
-    def played(turn):
+    def ran(turn):
         now.turn, wrong = turn, turn.wrong
-        if wrong is not None and end.rank != wrong.rank:
-            end.buffer.told = DeviceAssertion(wrong.name, wrong.rank, -1, -1, -1)
-        return play(turn)
+        if wrong is not None and ranks.buffer.rank != wrong.rank:
+            ranks.buffer.told = DeviceAssertion(wrong.name, wrong.rank, -1, -1, -1)
+        return run(turn)
 
-    def played_free(turns):
+    def ran_free(turns):
         free[:] = turns
-        return play_free(turns)
+        return run_free(turns)
 
     def enqueued(bucket, *told):
         now.turn = free.pop(0) if free else now.turn
         return enqueue(bucket, *told)
 
-    end.play, end.play_free, end._enqueue = played, played_free, enqueued
+    ranks.run, ranks.run_free, ranks.enqueue = ran, ran_free, enqueued
 
 
 class _Event:
@@ -233,20 +225,3 @@ def _received(shape, sent, rank):
     weights = np.array([one.topk_weights[token, lane] for one, token, lane in picked], np.float32)
     offsets = checks.expected_offsets(rows, shape.experts_per_rank)
     return HostReceived(x, weights, scales, offsets, rows[:, 1:].astype(np.int32))
-
-
-@pytest.mark.parametrize("rank", [0, 1, 2], ids="rank{}".format)
-@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.label)
-def test_a_rank_plays_its_part_of_every_case(opened, trial, rank):
-    end, report = opened(trial, rank), Report()
-    play(trial, end, report)
-    assert report.reason is None
-    case = trial.case
-    assert report.exact == case.exchanges * (1 + (trial.case.runs_free and trial.mode == "eager")) - bool(case.invalid)
-    assert report.informed == int(case.invalid is not None)
-    assert report.replays == (case.exchanges if trial.mode == "graph" else 0)
-    late = (case.delay_ffn_us and rank == 0) or (case.delay_source_us and rank == 1)
-    assert report.late == (case.exchanges if late else 0)
-    assert report.counted == (case.exchanges - 1 if case.host_counts and rank == 0 else 0)
-    end.close()
-    assert end.buffer.closed

@@ -1,0 +1,284 @@
+"""What a validation declares: cases, the values that they run at, and the trials that follow from both."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from afdep import Arm, Layout, controls
+from afdep.shapes import ExchangeShape
+from harness.core.fields import ArmName, Count, Dtype, LayoutName, Microseconds, Name, Repeats, Seed, Within
+from harness.errors import ConfigError
+from harness.studies.validate.choosing import COVER, covering
+from harness.study import Backend
+
+Mode = Literal["eager", "graph"]
+"""Calls of the host, or replays of one graph a bucket whose inputs change in place."""
+
+Routing = Literal["random", "skew", "spread", "all-to-one"]
+
+Amount = Literal["full", "one", "none", "skipped", "idle"]
+"""What a source sends in an exchange: all its tokens, one, none, all without a route, or none until the last."""
+
+Invalid = Literal["beyond", "below", "wide", "duplicate"]
+"""Routes that no kernel may take: E, -2, an id whose low 32 bits are a valid one, an expert twice in a token."""
+
+Corrupted = Literal["collected", "received"]
+"""Where a trial turns one bit itself, to see whether the comparison finds it."""
+
+Condition = Literal[
+    "full exchanges",
+    "empty sources",
+    "idle exchanges",
+    "skipped sources",
+    "skewed exchanges",
+    "small spread sources",
+    "late exchanges",
+    "changed replays",
+    "bucket changes",
+    "reused counts",
+    "informed ranks",
+    "loaded switches",
+    "role switches",
+    "refused ranks",
+    "found bits",
+]
+"""What must have happened in a trial, as `harness.studies.validate.conditions` counts it."""
+
+EACH, ALL = "each", "all"
+"""Of a case's control: a case for each of them and one for all together, or all together."""
+
+EXACT = "exact"
+_MAY_DIFFER = tuple(control.name for control in controls.CONTROLS if control.scope == "launch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes:
+    """Values of each axis.
+
+    Args:
+        arm: canonical names.
+        dtype: of the dispatch payload.
+        hidden: elements of a row.
+        num_experts: over all FFN ranks.
+        top_k: routes of a token.
+        transport_sms: CTAs of the main kernels.
+        tokens: of a source that sends all it has, where the bucket holds as many.
+        routing: kind of the expert ids.
+        mode: calls of the host, or replays of graphs.
+    """
+
+    arm: tuple[ArmName, ...] = ()
+    dtype: tuple[Dtype, ...] = ()
+    hidden: tuple[Count, ...] = ()
+    num_experts: tuple[Count, ...] = ()
+    top_k: tuple[Count, ...] = ()
+    transport_sms: tuple[Count, ...] = ()
+    tokens: tuple[Count, ...] = ()
+    routing: tuple[Routing, ...] = ()
+    mode: tuple[Mode, ...] = ()
+
+    def values(self) -> dict[str, tuple[Any, ...]]:
+        """By axis, of those that have some."""
+        return {one.name: held for one in fields(Axes) if (held := getattr(self, one.name))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(Axes):
+    """One behaviour. Values of an axis stand in place of those that cases have elsewhere.
+
+    Args:
+        shows: what its trials show, in words.
+        condition: its coverage condition: what must have happened in a trial for it to count.
+        exchanges: of a trial, each checked by itself; eager ones that may run free do so once more, unchecked between.
+        sources: an amount for each source, repeated.
+        rotate: whether the amounts move on by one source an exchange.
+        buckets: classes of tokens, in turn; none means the tokens of the trial.
+        delay_ffn_us: a pause of the last FFN rank ahead of its replies.
+        delay_source_us: a pause of the first source ahead of its dispatch.
+        invalid: the route that is wrong in the last exchange.
+        corrupted: where a bit is turned after the last exchange.
+        control: whether a control is switched on: its name, `all`, or `each` for a case of each.
+        one_role: whether FFN ranks alone have the control.
+        host_counts: whether FFN ranks read the counts of an exchange once the next is under way.
+    """
+
+    shows: str
+    condition: Condition
+    exchanges: Count = 4
+    sources: Annotated[tuple[Amount, ...], Repeats()] = ("full",)
+    rotate: bool = False
+    buckets: Annotated[tuple[Count, ...], Repeats()] = ()
+    delay_ffn_us: Microseconds = 0
+    delay_source_us: Microseconds = 0
+    invalid: Invalid | None = None
+    corrupted: Corrupted | None = None
+    control: str | None = None
+    one_role: bool = False
+    host_counts: bool = False
+
+    @property
+    def expects(self) -> str:
+        """What a trial must end in, in words."""
+        if self.corrupted:
+            return "MismatchError"
+        if self.one_role and self.control not in _MAY_DIFFER:
+            return "AgreementError on every rank"
+        return "DeviceAssertion on every rank" if self.invalid else EXACT
+
+    @property
+    def runs_free(self) -> bool:
+        """Whether the exchanges also run one behind the other without a look in between."""
+        return self.expects == EXACT and not self.delay_ffn_us + self.delay_source_us and not self.one_role
+
+    def with_control(self, name: str) -> "Case":
+        """The case of one control; one that ranks may have alone is to pass, and that they have it is what counts."""
+        named = replace(self, control=name)
+        return replace(named, condition="role switches") if self.one_role and named.expects == EXACT else named
+
+
+_COVERING = Case(shows="exchanges are exact whatever the shape", condition="full exchanges")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One case at one point.
+
+    Args:
+        backend: sim or cuda.
+        case: its name.
+        layout, arm, dtype, hidden, num_experts, top_k, transport_sms, tokens, routing, mode: the point.
+    """
+
+    backend: str = "sim"
+    case: str = ""
+    layout: str = ""
+    arm: str = ""
+    dtype: str = ""
+    hidden: int = 0
+    num_experts: int = 0
+    top_k: int = 0
+    transport_sms: int = 0
+    tokens: int = 0
+    routing: str = ""
+    mode: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is validated.
+
+    Raises:
+        ConfigError: an axis of `every` without a value.
+
+    Args:
+        layouts: that every case runs on.
+        machine: of the simulator.
+        seed: of routes and payload.
+        choose: all: every trial; pairs: each case once a layout, at points that cover pairs of arm, dtype and mode.
+        cover: values of which each pair, and each with a layout, stands together in at least one of few trials.
+        every: each case runs at each combination of these.
+        cases: by name.
+    """
+
+    layouts: Annotated[tuple[LayoutName, ...], Within(1)]
+    machine: Name
+    seed: Seed
+    choose: Literal["all", "pairs"]
+    cover: Axes
+    every: Axes
+    cases: Mapping[str, Case]
+
+    def __post_init__(self) -> None:
+        if lacking := [one.name for one in fields(Axes) if not getattr(self.every, one.name)]:
+            raise ConfigError(f"validation.every.{lacking[0]}: expected a value, received none.", "Give it one.")
+
+    @cached_property
+    def all_cases(self) -> dict[str, Case]:
+        """By name the cases that trials are of: several of a declared one that is for each control."""
+        found = {COVER: _COVERING}
+        for name, case in self.cases.items():
+            if case.control != EACH:
+                found[name] = case
+                continue
+            for control in (*controls.NAMES, *([] if case.one_role else [ALL])):
+                found[f"{name} {control.removeprefix(controls.PREFIX)}"] = case.with_control(control)
+        return found
+
+    def trials(self, backend: Backend) -> Iterator[Trial]:
+        """Every trial of a backend."""
+        base = {axis: values[0] for axis, values in self.every.values().items()}
+        for point in covering({"layout": self.layouts, **self.cover.values()}) if self.cover.values() else ():
+            yield Trial(backend=backend, case=COVER, **{**base, **point})
+        for name, case in list(self.all_cases.items())[1:]:
+            axes = {"layout": self.layouts, **self.every.values(), **case.values()}
+            for values in itertools.product(*axes.values()):
+                point = dict(zip(axes, values, strict=True))
+                yield Trial(backend=backend, case=name, **{**point, "arm": _with_control(point["arm"], case.control)})
+
+
+def _with_control(arm: str, control: str | None) -> str:
+    """An arm with a control, or with all, switched on. Raises ControlError where there is no such control."""
+    names = controls.NAMES if control == ALL else () if control is None else (control,)
+    return Arm.parse(f"{arm}[{','.join(f'{name}=1' for name in names)}]").name if names else arm
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A trial with all that its processes need to know of it.
+
+    Args:
+        trial: the trial.
+        case: its case.
+        machine: of the simulator.
+        seed: of routes and payload.
+    """
+
+    trial: Trial
+    case: Case
+    machine: str
+    seed: int
+
+    @classmethod
+    def of(cls, matrix: Matrix, trial: Trial) -> "Setup":
+        return cls(trial, matrix.all_cases[trial.case], matrix.machine, matrix.seed)
+
+    @property
+    def buckets(self) -> tuple[int, ...]:
+        """Classes of tokens, in turn."""
+        return self.case.buckets or (self.trial.tokens,)
+
+    @cached_property
+    def shape(self) -> ExchangeShape:
+        """The shape of its exchanges, of which no ranks need be made.
+
+        Raises:
+            ShapeError: one that the kernels do not carry.
+        """
+        shape = ExchangeShape(**{**self.buffer_fields(), "layout": Layout.parse(self.trial.layout)})
+        shape.check_protocol(Arm.parse(self.trial.arm).protocol)
+        return shape
+
+    def amount(self, source: int, exchange: int) -> str:
+        """What a source sends in an exchange, as one of Amount."""
+        amounts = self.case.sources
+        return amounts[(source + exchange * self.case.rotate) % len(amounts)]
+
+    def arm(self, rank: int) -> str:
+        """The arm of a rank: where a role has a control of its own, that is the FFN ranks'."""
+        alone = self.case.one_role and Layout.parse(self.trial.layout).role(rank) != "ffn"
+        return Arm.parse("afdep").name if alone else self.trial.arm
+
+    def buffer_fields(self) -> dict[str, Any]:
+        """The shape of its exchanges as a Buffer or a World takes it, but for its arm."""
+        trial = self.trial
+        return {
+            "layout": trial.layout,
+            "hidden": trial.hidden,
+            "num_experts": trial.num_experts,
+            "top_k": trial.top_k,
+            "capacity": max((*self.buckets, trial.tokens)),
+            "dispatch_dtype": trial.dtype,
+            "transport_sms": trial.transport_sms,
+        }

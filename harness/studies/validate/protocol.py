@@ -1,0 +1,191 @@
+"""How a trial runs, the same on every backend: its exchanges compared, and the end that its case expects.
+
+One process holds all ranks of a World; on GPUs each rank is a process that runs every trial in step with its peers.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
+
+from afdep.device_errors import AgreementError, DeviceError
+from afdep.errors import AfdepError, DeviceAssertion, MismatchError
+from harness.studies.validate.cases import Corrupted, Setup
+from harness.studies.validate.conditions import CONDITIONS, Seen
+from harness.studies.validate.exchange import Brought, Ranks, Turn, compare, turns, with_a_bit_turned
+from harness.study import VoidError
+
+
+class UnexpectedError(Exception):
+    """A trial that ended otherwise than its case expects."""
+
+
+class PeerFailedError(Exception):
+    """Another rank failed, and says why itself."""
+
+
+class LostRankError(Exception):
+    """Why a rank can run no other trial: its GPU is of no more use to this process."""
+
+
+class Backend(ABC):
+    """Where the ranks of a process come from."""
+
+    @abstractmethod
+    def open(self, setup: Setup) -> Ranks:
+        """The ranks of a trial; collective.
+
+        Raises:
+            VoidError: they cannot be had here although nothing failed.
+            AfdepError: they refused to be made.
+        """
+
+    @abstractmethod
+    def meet(self, problem: str | None = None) -> None:
+        """Meet the other processes, so that one that fails leaves none behind: each says why it goes no further, if so.
+
+        A process that fails goes to one meeting more, which is the next one of its peers wherever they are.
+
+        Raises:
+            PeerFailedError: another goes no further, or is gone.
+        """
+
+    def watched(self) -> AbstractContextManager[None]:
+        """A block that a trial runs in: a process that hangs in it is ended, and says where."""
+        return nullcontext()
+
+
+def perform(setup: Setup, backend: Backend, ranks: Sequence[int]) -> dict[str, Any]:
+    """Run a trial from its opening to its end. Processes that fail leave it in step.
+
+    Args:
+        setup: of the trial.
+        backend: where the ranks come from.
+        ranks: that this process holds.
+
+    Returns:
+        Facts of it: `void` or `failed` and why, or `told`, why it failed for the sake of another rank, which says so
+        itself; `lost`, why this process can run no other trial; `count` of the coverage condition by this process,
+        exchanges `exact` and `free`, and `elements`; of the library its `digest` and `protocol`; and `cpu_s` that it
+        took of the processor.
+
+    Raises:
+        DeviceError: no rank was made, and this process can run no other trial.
+    """
+    cpu_s, seen = time.process_time(), Seen(setup, ranks)
+    try:
+        opened = backend.open(setup)
+    except VoidError as void:
+        return {"void": str(void)}
+    except DeviceError:
+        raise
+    except (AfdepError, UnexpectedError) as error:  # every rank refuses, and all are in step
+        ended = _refusal(seen, error)
+    else:
+        seen.identity = opened.identity
+        ended = _run_in_step(seen, opened, backend)
+    counted = {} if ended else {"count": CONDITIONS[setup.case.condition][0](seen)}
+    library = {name: seen.identity[name] for name in ("digest", "protocol") if seen.identity}
+    shown = {name: getattr(seen, name) for name in ("exact", "free", "elements")}
+    return {**ended, **counted, **library, **shown, "cpu_s": time.process_time() - cpu_s}
+
+
+def _refusal(seen: Seen, error: Exception) -> dict[str, str]:
+    """Why ranks were not made; nothing where their case expects that."""
+    if isinstance(error, AgreementError) and seen.setup.case.one_role and error.field in seen.asked:
+        seen.refused = len(seen.ranks)
+        return {}
+    return {"failed": in_words(error)}
+
+
+def _run_in_step(seen: Seen, opened: Ranks, backend: Backend) -> dict[str, str]:
+    """Run the exchanges, tell the peers what came of them, and give everything back."""
+    ended: dict[str, str] = {}
+    try:
+        run(seen, opened)
+        backend.meet()
+    except PeerFailedError as peer:
+        ended = {"told": str(peer)}
+    except Exception as error:  # of whatever kind: the peers must be told
+        ended = {"failed": in_words(error)}
+        with suppress(PeerFailedError):
+            backend.meet(ended["failed"])
+    seen.late, seen.replays, seen.counted = opened.late, opened.replays, opened.counted
+    try:
+        opened.close()
+    except Exception as error:
+        ended["lost"] = ended.get("failed", f"giving back: {in_words(error)}")
+    return ended
+
+
+def run(seen: Seen, ranks: Ranks) -> None:
+    """Run every exchange of a trial, and the end that its case expects.
+
+    Args:
+        seen: takes what is seen, whatever this ends with.
+        ranks: that run it.
+
+    Raises:
+        UnexpectedError: another end.
+        AfdepError: an exchange failed, or brought something else than it should.
+    """
+    setup = seen.setup
+    seen.turns = turns(setup)
+    for turn in seen.turns:
+        if turn.wrong is not None:
+            _refused(seen, ranks, turn, turn.wrong)
+            continue
+        brought = ranks.run(turn)
+        _compare(seen, turn, brought)
+        if setup.case.corrupted and turn is seen.turns[-1]:
+            _corrupt(seen, turn, brought, setup.case.corrupted)
+    if setup.case.runs_free and setup.trial.mode == "eager":
+        for turn, brought in zip(seen.turns, ranks.run_free(seen.turns), strict=True):
+            _compare(seen, turn, brought)
+            seen.free += 1
+
+
+def _compare(seen: Seen, turn: Turn, brought: Brought) -> None:
+    seen.elements += compare(seen.setup.shape, turn, brought)
+    seen.exact += 1
+
+
+def _corrupt(seen: Seen, turn: Turn, brought: Brought, where: Corrupted) -> None:
+    """The comparison must find a bit that is turned in what the exchange brought, if it brought such rows."""
+    corrupted = with_a_bit_turned(seen.setup.shape, brought, where)
+    if corrupted is None:
+        return
+    try:
+        compare(seen.setup.shape, turn, corrupted)
+    except MismatchError:
+        seen.found += 1
+    else:
+        raise UnexpectedError("expected the comparison to find a bit that was turned, received no difference")
+
+
+def _refused(seen: Seen, ranks: Ranks, turn: Turn, wrong: DeviceAssertion) -> None:
+    """The exchange with a wrong route must raise it, with its place, and leave no result."""
+    try:
+        ranks.run(turn)
+    except DeviceAssertion as error:
+        expected, received = _place(seen, wrong), _place(seen, error)
+        if received != expected:
+            raise UnexpectedError(f"expected the assertion {expected}, received {received}") from error
+    else:
+        raise UnexpectedError(f"expected the assertion {wrong.name}, received a result")
+    if not ranks.is_poisoned():
+        raise UnexpectedError("expected NaN in what a failed exchange collected, received numbers")
+    seen.informed = ranks.informed
+
+
+def _place(seen: Seen, route: DeviceAssertion) -> tuple[object, ...]:
+    """What an assertion must say of a wrong route: only the rank that sent it knows all of it."""
+    own = (route.token, route.lane, route.expert) if route.rank in seen.ranks else ()
+    return (route.name, route.rank, *own)
+
+
+def in_words(error: Exception) -> str:
+    """An exception in one line; what it was expected to be says enough by itself."""
+    line = next(iter(str(error).splitlines()), "no message")
+    return line if isinstance(error, UnexpectedError) else f"{type(error).__name__}: {line}"
