@@ -53,6 +53,8 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
     for module in (*_DRIVER, *wanted):
         importlib.import_module(module)
     contract = importlib.import_module("harness.ranks.contract")
+    if "cuda" in request["backends"]:
+        contract.on_gpus()
     afdep = importlib.import_module("afdep")
     slot = Path(str(afdep.__file__)).resolve().parent.parent
     identities = [
@@ -60,12 +62,16 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
         for one in request["arms"]
     ]
     own = Path(str(importlib.import_module("harness").__file__)).resolve().parent.parent
+    more = [path for part in getattr(studied, "EXPORTED", ()) for path in (own / part, *(own / part).rglob("*.py"))]
     return {
         "contract": contract.number(),
         "native": {backend: contract.native_digest(backend) for backend in request["backends"]},
         "identities": identities,
         "library": loaded("afdep", slot),
-        "measuring": [name for name in loaded("harness", own) if name != "harness/core/probe.py"],
+        "measuring": [
+            *(name for name in loaded("harness", own) if name != "harness/core/probe.py"),
+            *(path.relative_to(own).as_posix() for path in more if path.is_file()),
+        ],
     }
 
 
