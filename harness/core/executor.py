@@ -152,7 +152,8 @@ class Executor:
                 mine = [block for block in blocks if self._claim(claims, number, block, wait)]
                 if wait and mine:
                     self.ledger.read()
-                self._run([place for place in self.ledger.missing(number) if place.block in mine])
+                places = [place for place in self.ledger.missing(number) if place.block in mine]
+                self._run([place for place in places if not wait or self.ledger.wanted(place, self.run_name)])
 
     def _claim(self, claims: ExitStack, number: int, block: int, wait: bool) -> bool:
         """Whether a block is this run's until the claims are given back."""
@@ -167,11 +168,12 @@ class Executor:
 
     def _run(self, places: Sequence[Place]) -> None:
         try:
-            for swapped, group in itertools.groupby(places, key=lambda one: one.batch.swapped):
+            for (swapped, backend), group in itertools.groupby(
+                places, key=lambda one: (one.batch.swapped, one.batch.backend)
+            ):
                 own = list(group)
                 with self._swapped(swapped):
-                    run = self._together if all(one.batch.backend == "sim" for one in own) else self._in_turn
-                    run(own)
+                    (self._together if backend == "sim" else self._in_turn)(own)
         except BaseException as error:
             self.stop(f"interrupted by {getattr(error, 'name', None) or type(error).__name__}")
             raise
@@ -218,14 +220,16 @@ class Executor:
 
     def _to_the_end(self, place: Place, launched: Launched | None) -> None:
         """Run a batch; where trials count by themselves, again as long as a start brings some of what is left."""
-        while not self._is_over():
-            before = self.ledger.untold(place, self.run_name)
+        wanted = self.ledger.wanted(place, self.run_name)
+        while wanted and not self._is_over():
             launched = launched or self._launch(place)
             if launched is not None:
                 self._finish(place.batch, launched)
-            launched = None
-            if self.ledger.is_pair(place) or self.ledger.untold(place, self.run_name) in (0, before):
-                return
+            before, launched, wanted = wanted, None, self.ledger.wanted(place, self.run_name)
+            if self.ledger.is_pair(place) or wanted == before:
+                break
+        if launched is not None:
+            launched.close(keep=False)
 
     def _is_over(self) -> bool:
         return self._stopped is not None or time.monotonic() > self.limits.until
@@ -245,7 +249,7 @@ class Executor:
         return launched
 
     def _attempt(self, place: Place) -> Attempt:
-        wanted, created = tuple(self.ledger.wanted(place)), self.now().isoformat(timespec="seconds")
+        wanted, created = tuple(self.ledger.wanted(place, self.run_name)), self.now().isoformat(timespec="seconds")
         told = (wanted, 1 + self.ledger.attempts(place), self.run_name, self.command, created)
         return Attempt(place.round, place.block, place.index, *told)
 
@@ -268,10 +272,12 @@ class Executor:
         told = book.seal(endings, round(time.monotonic() - started, 3), launched.states())
         rows = self.ledger.record(told, self._stopped, launched.folder)
         book.remove()
-        if endings and self._stopped is None:
+        judged = getattr(self.ledger.program, "JUDGES_ENDINGS", False) and all(row.status == OK for row in rows)
+        failed = bool(endings) and self._stopped is None and not judged
+        if failed:
             reason = next((str(row.reason) for row in rows if row.status != OK), "; ".join(endings.values()))
             self.failures.append(Failure(batch, reason, launched.folder))
-        launched.close(keep=bool(endings) and self._stopped is None)
+        launched.close(keep=failed)
 
     def _hear(self, batch: Batch, book: Journal, rank: int, event: Mapping[str, Any]) -> None:
         kind = event["event"]

@@ -84,14 +84,15 @@ class Ledger:
         """Indices of the trials of a batch that do not count."""
         return [index for index, trial in enumerate(place.batch.trials) if not self._runs(place.batch, trial)]
 
-    def wanted(self, place: Place) -> list[int]:
-        """Indices of the trials that its next start runs: what is left, or all where they count together."""
-        return list(range(len(place.batch.trials))) if self.is_pair(place) else self.left(place)
+    def wanted(self, place: Place, run: str = "") -> list[int]:
+        """Indices of the trials that the next start of a run has: what is left and it has not come to before.
 
-    def untold(self, place: Place, run: str) -> int:
-        """How many trials of a batch a run has not spoken of."""
+        Where they count together it has all of them.
+        """
+        if self.is_pair(place):
+            return list(range(len(place.batch.trials)))
         keys = [self.file.plan.trial_key(place.batch, trial) for trial in place.batch.trials]
-        return sum(not any(row.run == run for row in self._rows.get(key, [])) for key in keys)
+        return [one for one in self.left(place) if all(row.run != run for row in self._rows.get(keys[one], []))]
 
     def attempts(self, place: Place) -> int:
         """How many attempts at a batch are on record."""
@@ -152,7 +153,7 @@ class Ledger:
         trial = batch.trials[index]
         found = self.program.judge(self.file.plan, batch, trial, ended)
         rows = [self._stamped(one, told, batch, trial) for one in found]
-        if index not in told.shown:
+        if rows and index not in told.shown:
             told.shown.add(index)
             self.judged(trial, rows)
         return rows
