@@ -7,9 +7,11 @@
 - `run(batch, group) -> Iterator[Said]`: runs in a fresh process, once for each rank, and says what came of each trial.
 - `judge(plan, batch, trial, ended) -> Sequence[Row]`: what that amounts to.
 
-`harness/studies/NAME/report.py` has `sections(results)`; no node loads it. `docs/architecture.md` walks through both.
+`harness/studies/NAME/report.py` has `text`, `summary` and `status`, each of the results; no node loads it.
+`docs/tutorial.md` builds a study from nothing.
 """
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,10 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
+from harness import studies
 from harness.errors import UsageError, valid_names
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-
-STUDIES = Path(__file__).resolve().parent / "studies"
 
 Backend = Literal["sim", "cuda"]
 
@@ -38,6 +39,23 @@ class Edit:
     file: str
     shipped: str
     instead: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An arm that batches of a tree run.
+
+    Args:
+        name: canonical name.
+        tree: index of the tree.
+        backend: sim or cuda.
+        shape: keyword arguments of a World in which it can be had; none for an arm that no tree builds.
+    """
+
+    name: str
+    tree: int
+    backend: str
+    shape: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -185,7 +203,8 @@ class Program(Protocol):
 
 def names() -> tuple[str, ...]:
     """The studies there are, by the names of their folders."""
-    return tuple(sorted(path.parent.name.replace("_", "-") for path in STUDIES.glob("*/program.py")))
+    programs = (path for folder in studies.__path__ for path in Path(folder).glob("*/program.py"))
+    return tuple(sorted(path.parent.name.replace("_", "-") for path in programs))
 
 
 def program(name: str) -> Program:
@@ -199,9 +218,8 @@ def program(name: str) -> Program:
 
 def settings(name: str) -> Any:
     """How a study reads a composed configuration, where it has its own way; None: field by field."""
-    if not (STUDIES / name.replace("-", "_") / "settings.py").exists():
-        return None
-    return _module(name, "settings").wanted
+    place = f"harness.studies.{name.replace('-', '_')}.settings"
+    return None if importlib.util.find_spec(place) is None else _module(name, "settings").wanted
 
 
 def sections(name: str) -> dict[str, type[Any]] | None:

@@ -52,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("night") is not None and "TESTS_NIGHT" not in os.environ:
+        pytest.skip("runs at night: make night")
     insisted = os.environ.get("TESTS_REQUIRE", "").split()
     for marker in item.iter_markers("requires"):
         check_known(marker.args, item.nodeid)

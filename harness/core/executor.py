@@ -146,14 +146,14 @@ class Executor:
 
     def _run_round(self, number: int) -> None:
         """Run what nobody else has claimed, and then whatever others have left undone."""
+        blocks = list(dict.fromkeys(place.block for place in self.ledger.missing(number)))
         for wait in (False, True):
             with ExitStack() as claims:
-                blocks = dict.fromkeys(place.block for place in self.ledger.missing(number))
                 mine = [block for block in blocks if self._claim(claims, number, block, wait)]
                 if wait and mine:
                     self.ledger.read()
-                places = [place for place in self.ledger.missing(number) if place.block in mine]
-                self._run([place for place in places if not wait or self.ledger.wanted(place, self.run_name)])
+                self._run([place for place in self.ledger.missing(number) if place.block in mine])
+            blocks = [block for block in blocks if block not in mine]
 
     def _claim(self, claims: ExitStack, number: int, block: int, wait: bool) -> bool:
         """Whether a block is this run's until the claims are given back."""
@@ -220,16 +220,14 @@ class Executor:
 
     def _to_the_end(self, place: Place, launched: Launched | None) -> None:
         """Run a batch; where trials count by themselves, again as long as a start brings some of what is left."""
-        wanted = self.ledger.wanted(place, self.run_name)
-        while wanted and not self._is_over():
+        while not self._is_over():
+            before = len(self.ledger.wanted(place, self.run_name))
             launched = launched or self._launch(place)
             if launched is not None:
                 self._finish(place.batch, launched)
-            before, launched, wanted = wanted, None, self.ledger.wanted(place, self.run_name)
-            if self.ledger.is_pair(place) or wanted == before:
-                break
-        if launched is not None:
-            launched.close(keep=False)
+            launched = None
+            if self.ledger.is_pair(place) or len(self.ledger.wanted(place, self.run_name)) in (0, before):
+                return
 
     def _is_over(self) -> bool:
         return self._stopped is not None or time.monotonic() > self.limits.until
@@ -261,7 +259,7 @@ class Executor:
             self._hear(batch, book, rank, event)
 
         launched.go()
-        self.listen(batch, f"may measure, for {limit_s:g} s at the most")
+        self.listen(batch, f"measures, for {limit_s:g} s at the most")
         launched.measure()
         started = time.monotonic()
         try:
@@ -289,6 +287,6 @@ class Executor:
         elif kind in (journal.VOID, journal.FAILED):
             book.add(kind, rank=rank, reason=event["reason"])
         elif kind == "ended" and event["outside"]:
-            book.add(journal.VOID, rank=rank, reason=f"loaded {', '.join(event['outside'])}, which the plan lacks")
+            book.add(journal.SPOILED, reason=f"loaded {', '.join(event['outside'])}, which the plan lacks")
         elif kind == "stage":
             self.listen(batch, str(event["text"]))

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from harness.core.codec import decode, encode
 from harness.records import files
 
-SAID, OPENED, VOID, FAILED, SEALED = "said", "opened", "void", "failed", "sealed"
+SAID, OPENED, VOID, FAILED, SPOILED, SEALED = "said", "opened", "void", "failed", "spoiled", "sealed"
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Told:
         said: by trial and rank.
         opened: by rank what it said of itself.
         void: why the rest is void, or None.
+        spoiled: why nothing that was said counts, or None.
         failures: by rank the reason that it gave itself.
         endings: by rank why it ended badly; empty before the seal.
         seconds: that the batch took.
@@ -72,6 +73,7 @@ class Told:
     said: dict[int, dict[int, dict[str, Any]]] = field(default_factory=dict)
     opened: dict[int, dict[str, Any]] = field(default_factory=dict)
     void: str | None = None
+    spoiled: str | None = None
     failures: dict[int, str] = field(default_factory=dict)
     endings: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -88,6 +90,9 @@ class Told:
             self.opened[rank] = self.opened.get(rank, {}) | dict(line["facts"])
         elif kind == VOID:
             self.void = self.void or str(line["reason"])
+        elif kind == SPOILED:
+            self.spoiled = str(line["reason"])
+            self.shown.clear()
         elif kind == FAILED:
             self.failures[rank] = str(line["reason"])
         elif kind == SEALED:

@@ -85,14 +85,13 @@ class Ledger:
         return [index for index, trial in enumerate(place.batch.trials) if not self._runs(place.batch, trial)]
 
     def wanted(self, place: Place, run: str = "") -> list[int]:
-        """Indices of the trials that the next start of a run has: what is left and it has not come to before.
-
-        Where they count together it has all of them.
+        """Indices of the trials that the next start of a batch runs: all where they count together, else those that do
+        not count and that the run has not spoken of.
         """
         if self.is_pair(place):
             return list(range(len(place.batch.trials)))
         keys = [self.file.plan.trial_key(place.batch, trial) for trial in place.batch.trials]
-        return [one for one in self.left(place) if all(row.run != run for row in self._rows.get(keys[one], []))]
+        return [at for at in self.left(place) if not any(row.run == run for row in self._rows.get(keys[at], []))]
 
     def attempts(self, place: Place) -> int:
         """How many attempts at a batch are on record."""
@@ -194,16 +193,16 @@ def _endings(
 ) -> Iterator[tuple[int, Ended]]:
     """What there is of each trial whose turn has come: all of them where they count together.
 
-    Where each counts by itself, the first that not every rank has spoken of is the one that its processes ended in.
+    Where each counts by itself, the first that not every rank has spoken of is the one that its processes ended in,
+    or were interrupted in.
     """
     together, endings = block.on_loss == "void", {**told.endings, **told.failures}
     for index in told.attempt.trials:
-        said = {} if interrupted and together else told.said.get(index, {})
+        said = {} if told.spoiled or (interrupted and together) else told.said.get(index, {})
         whole = len(said) == num_ranks
-        if interrupted and not together and not whole:
-            return
-        yield index, Ended(said, told.opened, num_ranks, endings, told.void or interrupted, files)
-        if not (together or whole or told.void):
+        void = told.spoiled or told.void or interrupted
+        yield index, Ended(said, told.opened, num_ranks, endings, void, files)
+        if not (together or whole or told.void or told.spoiled):
             return
 
 

@@ -40,12 +40,12 @@ def edited(slot: Path, edits: Sequence[Edit]) -> Library:
     with tempfile.TemporaryDirectory(prefix="edited-") as name:
         tree = copied(slot, Path(name))
         trees.edit(tree, edits)
-        return Library(str(place if place.exists() else build.build_cuda(tree)), str(native_digest(tree)))
+        return Library(str(place if place.exists() else build.build_cuda(tree)), str(native_digest("cuda", tree)))
 
 
 def carried(slot: Path, edits: Sequence[Edit]) -> Path:
-    """Where a tree that travels has the library of itself with some edits."""
-    return slot / "native" / f"{edits_hash(edits)}.so"
+    """Where a tree that travels has the CUDA library of its edited sources."""
+    return slot / "native" / edits_hash(edits) / "libafdep_cuda.so"
 
 
 def copied(slot: Path, folder: Path) -> Path:

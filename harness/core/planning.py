@@ -14,26 +14,9 @@ from harness.core import process, trees
 from harness.core.codec import decode
 from harness.core.identity import EXTERNAL, Identity, Sources, machine_digest
 from harness.core.plan import Plan, PlannedArm, Tree
-from harness.core.probe import REPORT
 from harness.core.trees import Slots
 from harness.errors import TreeError
-
-
-@dataclass(frozen=True)
-class Asked:
-    """An arm that batches of a tree run.
-
-    Args:
-        name: canonical name.
-        tree: index of the tree.
-        backend: sim or cuda.
-        shape: keyword arguments of a World in which it can be had; none for an arm that no tree builds.
-    """
-
-    name: str
-    tree: int
-    backend: str
-    shape: Mapping[str, Any] | None
+from harness.study import Asked
 
 
 @dataclass(frozen=True)
@@ -46,7 +29,7 @@ class Wanted:
         settings: of the study.
         trees: revisions or `working`.
         arms: whose identities the plan holds.
-        machine: the simulated machine that figures come from, or None.
+        machine: the simulated machine that figures come from; None: the one that arms are opened on, if any is.
         trace: file of recorded expert ids, or None.
     """
 
@@ -123,7 +106,7 @@ def _ask(slot: Path, name: str, request: Mapping[str, Any], environ: Mapping[str
             check=False,
         )
     told = [event for line in done.stdout.splitlines() if (event := process.hear(line)) is not None]
-    if done.returncode or not told or told[-1]["event"] != REPORT:
+    if done.returncode or not told or told[-1]["event"] != process.REPORT:
         said, next_step = process.last_words(done.stderr)
         reason = process.ending(done.returncode, None, said).rstrip(".")
         raise TreeError(
@@ -164,8 +147,6 @@ def _plan(
         )
         for one in wanted.arms
     )
-    folder = slots.path(0) / "conf" / "machine"
-    constants = None if wanted.machine is None else Machine.load(wanted.machine, folder).constants()
     return Plan(
         study=wanted.study,
         name=wanted.name,
@@ -181,9 +162,16 @@ def _plan(
         ),
         arms=arms,
         measuring_digest=sources.measuring_digest(slots.path(0)),
-        machine_digest=machine_digest(constants),
+        machine_digest=machine_digest(_constants(wanted, slots.path(0) / "conf" / "machine")),
         blocks=blocks,
     )
+
+
+def _constants(wanted: Wanted, folder: Path) -> Mapping[str, float] | None:
+    """Of the simulated machine, which is one in all slots."""
+    opened_on = {str(one.shape["machine"]) for one in wanted.arms if one.shape and "machine" in one.shape}
+    name = wanted.machine or next(iter(opened_on), None)
+    return None if name is None else Machine.load(name, folder).constants()
 
 
 def _identity(report: Mapping[str, Any]) -> Identity:

@@ -19,11 +19,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 from harness.core.identity import Identity, loaded
-from harness.core.process import Mouth, leave
+from harness.core.process import REPORT, Mouth, leave
 from harness.core.worker import backends
 from harness.study import program
 
-REPORT = "report"
 OPTIONAL = ("torch", "deep_ep")
 _DRIVER = ("harness.core.executor", "harness.core.worker", "harness.ranks.contract")
 
@@ -53,8 +52,8 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
     for module in (*_DRIVER, *wanted):
         importlib.import_module(module)
     contract = importlib.import_module("harness.ranks.contract")
-    if "cuda" in request["backends"]:
-        contract.on_gpus()
+    for backend in request["backends"]:
+        contract.load(backend)
     afdep = importlib.import_module("afdep")
     slot = Path(str(afdep.__file__)).resolve().parent.parent
     identities = [
@@ -69,7 +68,7 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
         "identities": identities,
         "library": loaded("afdep", slot),
         "measuring": [
-            *(name for name in loaded("harness", own) if name != "harness/core/probe.py"),
+            *loaded("harness", own),
             *(path.relative_to(own).as_posix() for path in more if path.is_file()),
         ],
     }

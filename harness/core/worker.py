@@ -90,7 +90,7 @@ def _changed(what: str, planned: str, found: str) -> str | None:
 
 
 def main(job_path: Path, rank: int | None) -> int:
-    """Run a job; 1 where that did not come to its end, once the reason is said."""
+    """Run a job; 1 where something failed, once the reason is said."""
     mouth = Mouth()
     job = Job.load(job_path)
     plan, batch = job.planned()
@@ -101,7 +101,6 @@ def main(job_path: Path, rank: int | None) -> int:
         _run(session)
     except VoidError as void:
         mouth.say(VOID, reason=str(void))
-        return 1
     except Exception as error:
         traceback.print_exc()
         mouth.say(FAILED, reason=in_words(error))
@@ -118,7 +117,7 @@ def _run(session: Session) -> None:
     session.mouth.say(READY)
     session.wait(GO)
     started = time.monotonic()
-    group = importlib.import_module(GROUPS[session.batch.backend]).make(session)
+    group = importlib.import_module(_group(studied, session.batch.backend)).make(session)
     for said in studied.run(session.batch, group):
         session.mouth.say(SAID, trial=session.job.trials[said.trial], facts=dict(said.facts))
     group.close()
@@ -128,7 +127,12 @@ def _run(session: Session) -> None:
 
 def backends(studied: Any, backend: str) -> Sequence[str]:
     """The modules that a study's program needs on a backend beside itself, its group's first."""
-    return [GROUPS[backend], *getattr(studied, "BACKENDS", {}).get(backend, ())]
+    return [_group(studied, backend), *getattr(studied, "BACKENDS", {}).get(backend, ())]
+
+
+def _group(studied: Any, backend: str) -> str:
+    """The module that makes the group: the study's own, where it needs no ranks, or that of the backend."""
+    return str(getattr(studied, "GROUP", GROUPS[backend]))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ _HOST_TIMEOUT = timedelta(seconds=60)
 _EXTERNAL = {"nccl": nccl.open_end, "deepep": deepep.open_end}
 
 
-def make(session: Session) -> Group:
-    """The group of a process: one of ranks, or of none."""
-    return Group(session) if session.rank is None else DeviceGroup(session)
+def make(session: Session) -> "DeviceGroup":
+    """The group of a process."""
+    return DeviceGroup(session)
 
 
 class DeviceGroup(Group):

@@ -15,6 +15,7 @@ from harness.machine import gpus
 from harness.records.envelope import FAILED, OK, VOID, Envelope
 from harness.study import Batch, Block, Ended, Said, VoidError
 
+GROUP = "harness.ranks.group"
 EXPORTED = ("tests/device", "tests/conftest.py")
 """What its slots hold beside the usual."""
 

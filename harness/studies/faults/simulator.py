@@ -16,6 +16,7 @@ from afdep.digest import native_digest
 from afdep.errors import BuildError
 from afdep.proof.hunt import run_seed
 from afdep.proof.scenario import Hunt
+from afdep.sources import RECIPES
 from afdep.tree import root
 from harness.core import libraries, trees
 from harness.core.process import in_words, last_line
@@ -75,7 +76,7 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
                 told = _races(mutant, races(tree))
             else:
                 told = _seeds(hunt_of(mutant, built(tree, mutant.fiber)), mutant.budget)
-            yield Said(0, {**told, "digest": str(native_digest(tree))})
+            yield Said(0, {**told, "digest": str(native_digest("sim", tree))})
     except (BuildError, OSError, subprocess.CalledProcessError) as error:
         raise VoidError(f"{in_words(error)} {last_line(getattr(error, 'stderr', None) or '')}".strip()) from error
 
@@ -144,18 +145,18 @@ def report(library: Path, arm: str, seeds: int) -> str:
 @cache
 def _engine(*flags: str) -> Path:
     """The units that no fault is in, compiled once for all faults."""
-    units = [unit for unit in build._UNITS if unit not in _UNITS]
+    units = [unit for unit in RECIPES["sim"].units if unit not in _UNITS]
     return _compiled(root(), f"mutant_engine{''.join(flags)}.o", units, *flags, "-r", "-nostdlib")
 
 
 def _compiled(tree: Path, name: str, units: Sequence[str], *flags: str) -> Path:
     """Units of a tree, compiled with the flags of the simulator's library into a file that is renamed into place."""
-    digest = native_digest(tree)
+    digest = native_digest("sim", tree)
     output = build.cache_folder() / str(digest) / name
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         unfinished = output.with_suffix(f".{uuid4().hex}")
-        shared = [flag for flag in build._FLAGS if flag != "-shared"]
+        shared = [flag for flag in RECIPES["sim"].flags if flag != "-shared"]
         command = [
             "g++",
             *shared,
