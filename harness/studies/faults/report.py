@@ -123,8 +123,10 @@ def _exact(rows: Sequence[Outcome]) -> str:
 
 
 def _runs(rows: Sequence[Outcome]) -> list[str]:
-    """What shares a GPU, and the shapes that GPUs ran."""
+    """Which kernels had to be exact, what shares a GPU, and the shapes that GPUs ran."""
     own = [one for one in rows if one.backend == "cuda"]
+    digests = sorted({str(one.native_digest) for one in rows if one.expects == EXACT and one.native_digest})
+    exact = f"native digests of the kernels as shipped, and with marks and delays: {', '.join(digests) or ABSENT}"
     shared = sorted(
         {f"{one.layout}: {one.ranks_per_gpu} ranks a GPU, under MPS" for one in own if one.ranks_per_gpu > 1}
     )
@@ -135,4 +137,4 @@ def _runs(rows: Sequence[Outcome]) -> list[str]:
             for one in own
         }
     )
-    return [*shared, *shapes]
+    return [exact, *shared, *shapes]

@@ -23,7 +23,7 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     runs = _runs(results)
     rows = [one for run in runs for one in run]
     injected = dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)
-    said = dict.fromkeys(f"{_name(one)}:\n\n{indent(one.said, '    ')}" for one in rows if one.said)
+    said = dict.fromkeys(f"{_name(one)}:\n\n{_quoted(one.said)}" for one in rows if one.said)
     versions = dict.fromkeys(one.version for one in rows if one.version)
     digests = dict.fromkeys(f"{one.tree} {one.native_digest}" for one in rows if one.native_digest)
     more = [*versions, f"trees and native digests: {', '.join(digests) or ABSENT}"]
@@ -81,6 +81,10 @@ def _table(runs: Sequence[Sequence[Sanitized]]) -> str:
     ]
     header = ["tool", "arm", "tree", "rank", "exchanges exact", "errors reported", "exit code", "outcome"]
     return table(header, lines, (3, 4, 5, 6))
+
+
+def _quoted(said: str) -> str:
+    return indent("\n".join(said.splitlines()[:6]), "    ")
 
 
 def _name(one: Sanitized) -> str:
