@@ -32,7 +32,7 @@ class Edit:
 
     Args:
         file: relative to the tree.
-        shipped: a text that stands in it once.
+        shipped: a text that stands in it once; an empty one stands for the end of the file, which is made if missing.
         instead: what takes its place.
     """
 
@@ -67,7 +67,8 @@ class Batch:
         backend: sim: one process; cuda: one for each rank.
         layout: whose ranks run, on GPUs each in a process of its own; None: one process without ranks.
         tree: index of the tree that it runs.
-        edits: of that tree's native sources.
+        edits: of that tree's native sources, in every library that its processes load.
+        libraries: on GPUs, where they load several: the edits that each has ahead of these.
         swapped: whether the two trees have changed places.
         ranks_per_gpu: ranks on the fullest GPU; None: as many as the GPUs of the machine make it.
         pair: batches of a block with one number count together or not at all, where losses void.
@@ -81,12 +82,18 @@ class Batch:
     layout: str | None = None
     tree: int = 0
     edits: tuple[Edit, ...] = ()
+    libraries: tuple[tuple[Edit, ...], ...] = ()
     swapped: bool = False
     ranks_per_gpu: int | None = None
     pair: int = 0
     tool: tuple[str, ...] = ()
     limit_s: float | None = None
     expected_s: float = 10.0
+
+    @property
+    def built(self) -> tuple[tuple[Edit, ...], ...]:
+        """All edits of each library that is built for it, beside the tree's own."""
+        return tuple(filter(None, ((*own, *self.edits) for own in self.libraries or ((),))))
 
 
 @dataclass(frozen=True)

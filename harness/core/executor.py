@@ -270,10 +270,12 @@ class Executor:
         told = book.seal(endings, round(time.monotonic() - started, 3), launched.states())
         rows = self.ledger.record(told, self._stopped, launched.folder)
         book.remove()
-        if endings and self._stopped is None:
+        judged = getattr(self.ledger.program, "JUDGES_ENDINGS", False) and all(row.status == OK for row in rows)
+        failed = bool(endings) and self._stopped is None and not judged
+        if failed:
             reason = next((str(row.reason) for row in rows if row.status != OK), "; ".join(endings.values()))
             self.failures.append(Failure(batch, reason, launched.folder))
-        launched.close(keep=bool(endings) and self._stopped is None)
+        launched.close(keep=failed)
 
     def _hear(self, batch: Batch, book: Journal, rank: int, event: Mapping[str, Any]) -> None:
         kind = event["event"]

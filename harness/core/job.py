@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.core.codec import decode, encode
 from harness.core.identity import Sources
+from harness.core.libraries import Library
 from harness.core.plan import Plan, load
 from harness.study import Batch
 
@@ -20,7 +21,7 @@ class Job:
         trials: the indices of its trials that are to run.
         slot: absolute path of the slot that must have been loaded.
         sources: that a process may load from it.
-        library: absolute path of the native library of the edited tree, or None.
+        libraries: of the edited tree, as the batch has them built.
         gpus: by rank the GPU that it runs on.
         folder: absolute path of the folder for this start.
         trace: absolute path of a file of recorded expert ids, or None.
@@ -34,7 +35,7 @@ class Job:
     trials: tuple[int, ...]
     slot: str
     sources: Sources
-    library: str | None
+    libraries: tuple[Library, ...]
     gpus: tuple[int, ...]
     folder: str
     trace: str | None = None

@@ -1,5 +1,6 @@
 """Where a batch runs on this machine: its folder, its GPUs and shares of them, its library, and then its processes."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -20,6 +21,9 @@ from harness.errors import MpsError, PlacementError
 from harness.machine import gpus, keeper, mps
 from harness.machine.placement import Placement, place, planned
 from harness.study import Batch, VoidError
+
+_TOOLS = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer")
+"""Where a tool of CUDA may be that is not on the PATH."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ def launch(request: Request, trace: Path | None) -> Launched:
     batch, held = request.batch, ExitStack()
     on_gpus = batch.backend == "cuda" and batch.layout is not None
     placement = _placement(batch) if on_gpus else None
+    tool = _tool(batch, request.environ)
     try:
         shares = held.enter_context(mps.shares(placement, request.environ)) if placement else [{}]
     except MpsError as error:
@@ -100,7 +105,7 @@ def launch(request: Request, trace: Path | None) -> Launched:
         raise VoidError(f"needs MPS: {error.reason}") from error
     folder = exclusive_directory(request.scratch, "batch").resolve()
     try:
-        seats = [Seat(rank if placement else None, share, batch.tool) for rank, share in enumerate(shares)]
+        seats = [Seat(rank if placement else None, share, tool) for rank, share in enumerate(shares)]
         start = Start(_job(request, folder, placement, trace), request.slot, seats, request.environ, _grace_s(request))
     except BaseException:
         held.close()
@@ -118,7 +123,7 @@ def launch(request: Request, trace: Path | None) -> Launched:
 
 def _job(request: Request, folder: Path, placement: Placement | None, trace: Path | None) -> Path:
     attempt, batch = request.attempt, request.batch
-    library = libraries.edited(request.slot, batch.edits) if batch.edits and batch.backend == "cuda" else None
+    built = batch.built if batch.backend == "cuda" else ()
     return Job(
         plan=str(request.file.path.resolve()),
         round=attempt.round,
@@ -127,12 +132,30 @@ def _job(request: Request, folder: Path, placement: Placement | None, trace: Pat
         trials=attempt.trials,
         slot=str(request.slot),
         sources=request.sources,
-        library=None if library is None else str(library),
+        libraries=tuple(libraries.edited(request.slot, edits) for edits in built),
         gpus=tuple(seat.gpu for seat in placement.seats) if placement else (),
         folder=str(folder),
         trace=None if trace is None else str(trace.resolve()),
         room=_room(placement),
     ).save()
+
+
+def _tool(batch: Batch, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The tool of a batch by its place on this machine.
+
+    Raises:
+        VoidError: it is not here.
+    """
+    if not batch.tool:
+        return ()
+    if (found := place_of(batch.tool[0], environ)) is None:
+        raise VoidError(f"needs {batch.tool[0]}, which is not on the PATH")
+    return (found, *batch.tool[1:])
+
+
+def place_of(tool: str, environ: Mapping[str, str]) -> str | None:
+    """Where a tool is on this machine, or None."""
+    return shutil.which(tool, path=os.pathsep.join((environ.get("PATH", ""), *_TOOLS)))
 
 
 def _grace_s(request: Request) -> float:

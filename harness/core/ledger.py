@@ -152,7 +152,7 @@ class Ledger:
         trial = batch.trials[index]
         found = self.program.judge(self.file.plan, batch, trial, ended)
         rows = [self._stamped(one, told, batch, trial) for one in found]
-        if index not in told.shown:
+        if rows and index not in told.shown:
             told.shown.add(index)
             self.judged(trial, rows)
         return rows

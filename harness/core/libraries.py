@@ -4,9 +4,10 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from afdep import build
+from afdep import build, native_digest
 from harness.core import trees
 from harness.core.codec import encode, short_hash
 from harness.study import Edit
@@ -15,19 +16,31 @@ NATIVE = ("vendor", "afdep")
 """What a native library is built from."""
 
 
-def edited(slot: Path, edits: Sequence[Edit]) -> Path:
+@dataclass(frozen=True)
+class Library:
+    """A built library.
+
+    Args:
+        path: absolute.
+        digest: native digest that it must report.
+    """
+
+    path: str
+    digest: str
+
+
+def edited(slot: Path, edits: Sequence[Edit]) -> Library:
     """The CUDA library of a tree with some edits: carried, cached, or built now.
 
     Raises:
         TreeError: an edit that finds no place.
         BuildError: it does not build.
     """
-    if (place := carried(slot, edits)).exists():
-        return place
+    place = carried(slot, edits)
     with tempfile.TemporaryDirectory(prefix="edited-") as name:
         tree = copied(slot, Path(name))
         trees.edit(tree, edits)
-        return build.build_cuda(tree)
+        return Library(str(place if place.exists() else build.build_cuda(tree)), str(native_digest("cuda", tree)))
 
 
 def carried(slot: Path, edits: Sequence[Edit]) -> Path:

@@ -67,7 +67,8 @@ def make(wanted: Wanted, repository: Path, exports: Path, environ: Mapping[str, 
     resolved = [trees.resolve(repository, name) for name in wanted.trees]
     names = list(dict.fromkeys(resolved))
     owners = [names.index(one) for one in resolved]
-    slots = trees.export(repository, names, exports)
+    program: Any = study.program(wanted.study)
+    slots = trees.export(repository, names, exports, getattr(program, "EXPORTED", ()))
     try:
         backends = sorted({batch.backend for block in blocks for batch in block.batches})
         reports = []

@@ -61,12 +61,16 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
         for one in request["arms"]
     ]
     own = Path(str(importlib.import_module("harness").__file__)).resolve().parent.parent
+    more = [path for part in getattr(studied, "EXPORTED", ()) for path in (own / part, *(own / part).rglob("*.py"))]
     return {
         "contract": contract.number(),
         "native": {backend: contract.native_digest(backend) for backend in request["backends"]},
         "identities": identities,
         "library": loaded("afdep", slot),
-        "measuring": loaded("harness", own),
+        "measuring": [
+            *loaded("harness", own),
+            *(path.relative_to(own).as_posix() for path in more if path.is_file()),
+        ],
     }
 
 

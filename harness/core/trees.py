@@ -65,13 +65,14 @@ class Slots:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def export(repository: Path, names: Sequence[str], parent: Path) -> Slots:
+def export(repository: Path, names: Sequence[str], parent: Path, more: Sequence[str] = ()) -> Slots:
     """Export trees into the slots of a new directory under `parent`.
 
     Args:
         repository: root of the git repository, or of an installed tree.
         names: one or two trees, as `resolve` returns them.
         parent: where the new directory goes.
+        more: files and folders that a study needs beside those that all have.
 
     Raises:
         TreeError: git does not deliver the tree, or it holds what cannot be exported.
@@ -79,7 +80,7 @@ def export(repository: Path, names: Sequence[str], parent: Path) -> Slots:
     slots = Slots(exclusive_directory(parent, "run"), len(names))
     try:
         for index, name in enumerate(names):
-            _export(repository, name, slots.path(index))
+            _export(repository, name, slots.path(index), (*EXPORTED, *more))
             _lay_harness_over(slots.path(index))
     except BaseException:
         slots.remove()
@@ -87,13 +88,13 @@ def export(repository: Path, names: Sequence[str], parent: Path) -> Slots:
     return slots
 
 
-def _export(repository: Path, name: str, slot: Path) -> None:
+def _export(repository: Path, name: str, slot: Path, parts: Sequence[str]) -> None:
     if name == WORKING:
-        contents = _working_tree(repository)
+        contents = _working_tree(repository, parts)
     elif name.startswith(INSTALLED):
-        contents = _installed(repository)
+        contents = _installed(repository, parts)
     else:
-        contents = _commit(repository, name)
+        contents = _commit(repository, name, parts)
     for path, content in contents.items():
         if not path.endswith(_COMPILED):
             target = slot / path
@@ -125,13 +126,14 @@ def edit(slot: Path, edits: Sequence[Edit]) -> None:
     """
     for one in edits:
         path = slot / one.file
-        text = path.read_text(encoding="utf-8")
-        if text.count(one.shipped) != 1:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if one.shipped and text.count(one.shipped) != 1:
             raise TreeError(
                 f"{one.file}: expected {one.shipped!r} once, received it {text.count(one.shipped)} times.",
                 "Bring the edit up to the tree: it names a place of the sources.",
             )
-        path.write_text(text.replace(one.shipped, one.instead), encoding="utf-8")
+        edited = text.replace(one.shipped, one.instead) if one.shipped else text + one.instead
+        path.write_text(edited, encoding="utf-8")
 
 
 def _git(repository: Path, *arguments: str, what: str, text: bytes | None = None) -> bytes:
@@ -150,9 +152,9 @@ def _git(repository: Path, *arguments: str, what: str, text: bytes | None = None
     return done.stdout
 
 
-def _working_tree(repository: Path) -> dict[str, bytes]:
+def _working_tree(repository: Path, parts: Sequence[str]) -> dict[str, bytes]:
     """Tracked files as they are on disk, and untracked ones that are not ignored."""
-    listing = _git(repository, "ls-files", "-coz", "--exclude-standard", "--", *EXPORTED, what=WORKING)
+    listing = _git(repository, "ls-files", "-coz", "--exclude-standard", "--", *parts, what=WORKING)
     found = {}
     for name in filter(None, listing.decode().split("\0")):
         source = repository / name
@@ -163,19 +165,19 @@ def _working_tree(repository: Path) -> dict[str, bytes]:
     return found
 
 
-def _installed(root: Path) -> dict[str, bytes]:
+def _installed(root: Path, parts: Sequence[str]) -> dict[str, bytes]:
     """The package, and what it carries under the names of a checkout."""
     package, found = Path(afdep.__file__).resolve().parent, {}
-    for base, part in (*((root, part) for part in EXPORTED), (package.parent, package.name)):
+    for base, part in (*((root, part) for part in parts), (package.parent, package.name)):
         for path in (base / part).rglob("*"):
             if path.is_file() and (base == root or not path.is_relative_to(root)):
                 found[path.relative_to(base).as_posix()] = path.read_bytes()
     return found
 
 
-def _commit(repository: Path, commit: str) -> dict[str, bytes]:
+def _commit(repository: Path, commit: str, parts: Sequence[str]) -> dict[str, bytes]:
     """Every blob of a commit by its path."""
-    listing = _git(repository, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *EXPORTED, what=commit)
+    listing = _git(repository, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *parts, what=commit)
     entries = [entry.split("\t", 1) for entry in filter(None, listing.decode().split("\0"))]
     for told, name in entries:
         if told.split()[0] not in ("100644", "100755"):

@@ -112,14 +112,15 @@ def _put(file: PlanFile, slots: Slots, place: Path) -> None:
 def _carry_edited(file: PlanFile, slots: Slots) -> None:
     """Libraries of edited trees, and whatever else the study builds."""
     wanted = {
-        (batch.tree, batch.edits)
+        (batch.tree, edits)
         for block in file.plan.blocks
         for batch in block.batches
-        if batch.edits and batch.backend == "cuda"
+        for edits in batch.built
+        if batch.backend == "cuda"
     }
     for tree, edits in sorted(wanted, key=str):
         slot = slots.path(tree)
-        _copy(libraries.edited(slot, edits), libraries.carried(slot, edits))
+        _copy(Path(libraries.edited(slot, edits).path), libraries.carried(slot, edits))
     program: Any = study.program(file.plan.study)
     if hasattr(program, "carry"):
         program.carry(slots.path(0))

@@ -74,6 +74,33 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """Exchanges that are compared and not timed.
+
+    Args:
+        hidden: elements of a row.
+        num_experts: over all FFN ranks.
+        top_k: routes of a token.
+        tokens: of each source, and its bucket.
+        transport_sms: CTAs of the main kernels.
+        exchanges: one behind the other without a look in between.
+    """
+
+    hidden: Count
+    num_experts: Count
+    top_k: Count
+    tokens: Count
+    transport_sms: Count
+    exchanges: Count
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The shape as World and Buffer take it."""
+        own = {name: held for name, held in vars(self).items() if name not in ("tokens", "exchanges")}
+        return {**own, "capacity": self.tokens}
+
+
+@dataclass(frozen=True)
 class DeviceTiming:
     """How cells are timed on GPUs.
 

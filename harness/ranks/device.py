@@ -2,7 +2,9 @@
 
 import os
 import time
+from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from harness.errors import RankError
 from harness.ranks import contract, deepep, nccl, own
 from harness.ranks.endpoint import Endpoint, Opening
 from harness.ranks.group import Group
-from harness.study import VoidError
+from harness.study import Edit, VoidError
 
 _HOST_TIMEOUT = timedelta(seconds=60)
 _EXTERNAL = {"nccl": nccl.open_end, "deepep": deepep.open_end}
@@ -63,6 +65,17 @@ class DeviceGroup(Group):
         self.session.opened(open_s=round(time.monotonic() - started, 3))
         return self._opened(what.arm, end)
 
-    def buffer(self, **fields: Any) -> Any:
-        """A Buffer of the tree's library, or of the edited one; collective."""
-        return contract.buffer(self.library, **fields)
+    def buffer(self, edits: Sequence[Edit] | None = None, **fields: Any) -> Any:
+        """A Buffer of the tree's library with some edits, by default the batch's; collective.
+
+        Raises:
+            VoidError: the loaded library is another than was built.
+        """
+        session = self.session
+        library = self.built(session.batch.edits if edits is None else edits)
+        made = contract.buffer(None if library is None else Path(library.path), **fields)
+        expected = library.digest if library else session.plan.trees[session.batch.tree].native_digest("cuda")
+        if (found := str(made.identity["digest"])) != expected:
+            made.close()
+            raise VoidError(f"expected the library {expected}, received {found}")
+        return made

@@ -1,15 +1,17 @@
 """What every group of ranks does for a study's program: settings, turns, checks of what was loaded, and its end."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.core.identity import Identity
+from harness.core.libraries import Library
 from harness.core.worker import MEASURE, Session
 from harness.ranks import contract
 from harness.ranks.cells import TRACE, Row
 from harness.ranks.endpoint import Endpoint
-from harness.study import VoidError
+from harness.study import Edit, VoidError
 
 
 def make(session: Session) -> "Group":
@@ -28,9 +30,15 @@ class Group:
         self.session = session
         self.rank = session.rank
         self.settings: Any = session.plan.settings
-        self.library = None if session.job.library is None else Path(session.job.library)
+        edited = self.built(session.batch.edits)
+        self.library = None if edited is None else Path(edited.path)
         self.folder = Path.cwd()
         self._endpoints: list[Endpoint] = []
+
+    def built(self, edits: Sequence[Edit]) -> Library | None:
+        """The library of this rank's tree with some edits, as it was built for the batch; None for the tree's own."""
+        libraries = dict(zip(self.session.batch.built, self.session.job.libraries, strict=False))
+        return libraries.get(tuple(edits))
 
     def turn(self) -> None:
         """Wait until nobody else measures on this machine."""

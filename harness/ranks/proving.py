@@ -50,9 +50,8 @@ def prove(buffer: Any, loads: Sequence[Any], bucket: int, seed: int) -> None:
 
 def _prove_source(buffer: Any, own: Sequence[Any], bucket: int) -> None:
     tree, memory = contract.modules(), contract.on_gpus().memory
-    arguments = [(uploaded(sent), memory.to_device(sent.topk_idx), memory.to_device(sent.topk_weights)) for sent in own]
     collected = []
-    for x, ids, weights in arguments:
+    for x, ids, weights in arguments(own):
         buffer.source_dispatch(x, ids, weights, bucket=bucket)
         collected.append(buffer.source_collect())
     buffer.synchronize()
@@ -61,18 +60,34 @@ def _prove_source(buffer: Any, own: Sequence[Any], bucket: int) -> None:
         tree.checks.check_collected(memory.to_numpy(y), expected, rank=buffer.rank)
 
 
+def arguments(own: Sequence[Any]) -> list[tuple[Any, Any, Any]]:
+    """What a source passes in each of its exchanges: rows, ids, weights."""
+    to_device = contract.on_gpus().memory.to_device
+    return [(uploaded(sent), to_device(sent.topk_idx), to_device(sent.topk_weights)) for sent in own]
+
+
 def _prove_ffn(buffer: Any, exchanges: Sequence[Sequence[Any]], bucket: int) -> None:
+    received = serve(buffer, len(exchanges), bucket)
+    buffer.synchronize()
+    check_received(buffer, received, exchanges[-1])
+
+
+def serve(buffer: Any, exchanges: int, bucket: int) -> Any:
+    """Receive and reply through the expert transform, as an FFN rank; what the last exchange brought."""
     received = None
-    for _ in exchanges:
+    for _ in range(exchanges):
         received = buffer.ffn_receive(bucket=bucket)
         out = torch.empty((len(received.x), buffer.shape.hidden), dtype=torch.bfloat16, device="cuda")
         buffer.expert_transform(received, out)
         buffer.ffn_reply(received, out)
-    buffer.synchronize()
-    assert received is not None
+    return received
+
+
+def check_received(buffer: Any, received: Any, sent: Sequence[Any]) -> None:
+    """Compare what an FFN rank received with what the sources sent. Raises MismatchError."""
     contract.modules().checks.check_received(
         contract.on_gpus().cuda.on_host(received),
-        exchanges[-1],
+        sent,
         rank=buffer.rank,
         num_ffn_ranks=buffer.layout.ffn_ranks,
         num_experts=buffer.shape.num_experts,

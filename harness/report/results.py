@@ -78,6 +78,14 @@ def latest(rows: Sequence[E]) -> list[E]:
     ]
 
 
+def attempts(rows: Sequence[E], *columns: str) -> list[list[E]]:
+    """The rows of each trial, as some columns name it: those of its last attempt."""
+    found: dict[tuple[Any, ...], list[E]] = {}
+    for one in rows:
+        found.setdefault(tuple(getattr(one, name) for name in columns), []).append(one)
+    return [[one for one in own if (one.run, one.attempt) == (own[-1].run, own[-1].attempt)] for own in found.values()]
+
+
 def counts(rows: Sequence[Mapping[str, Any]]) -> str:
     """How many rows have which status, in words."""
     found = Counter(str(row["status"]) for row in rows if "status" in row)

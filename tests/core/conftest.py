@@ -188,5 +188,3 @@ def processes_in(folder: Path) -> list[int]:
         except OSError:
             continue
     return found
-
-

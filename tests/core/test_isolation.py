@@ -30,7 +30,7 @@ def start(bench, folder: Path, cwd: Path, environment: dict[str, str], flags: li
     """Start one process by hand: what it says last."""
     file = bench.plan(["ok"])
     slot = str(bench.made.slots.path(0).resolve())
-    job = Job(str(file.path), 0, 0, 0, (0,), slot, bench.made.sources, None, (), str(folder))
+    job = Job(str(file.path), 0, 0, 0, (0,), slot, bench.made.sources, (), (), str(folder))
     command = [sys.executable, *flags, "-m", "harness.core.worker", str(job.save())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(

@@ -9,7 +9,7 @@ import torch
 
 from afdep.cuda import Buffer
 from afdep.routing import Load
-from harness.device import proving
+from harness.ranks import proving
 from tests.device.exchanges import (
     captured,
     drawn,

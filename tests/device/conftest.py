@@ -5,8 +5,8 @@ import os
 import pytest
 
 from afdep import Layout
-from harness.colocation import place
-from harness.mps import private_daemon
+from harness.machine.mps import private_daemon
+from harness.machine.placement import place
 from tests.device.company import Company, Played, Running
 
 WAITING = {

@@ -8,7 +8,7 @@ import torch
 from afdep import reference, routing
 from afdep.cuda import Buffer
 from afdep.cuda.memory import to_device, to_numpy
-from harness.device.proving import rows_on_gpu
+from harness.ranks.proving import rows_on_gpu
 
 
 def drawn(buffer: Buffer, tokens: int, seed: int) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import torch
 from afdep.cuda import Buffer
 from afdep.cuda.memory import to_device
 from afdep.routing import Load
-from harness.device import proving
+from harness.ranks import proving
 from tests.device.exchanges import captured, drawn, exchange, on_gpu, pass_on, passed_on, rows_per_expert, same
 from tests.device.player import Stage
 

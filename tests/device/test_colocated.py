@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 from afdep import Layout
-from harness.colocation import place
+from harness.machine.placement import place
 from tests.device.colocated import LAYOUTS
 from tests.device.company import Played
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.faults.plant import Plant
-from harness.faults.plants import ALL
+from harness.studies.faults.mutants import Mutant as Plant
+from harness.studies.faults.trials import MUTANTS as ALL
 
 BEGIN, END = "<!-- plants:begin -->", "<!-- plants:end -->"
 PAGE = Path(__file__).parents[2] / "docs" / "hunt.md"

@@ -16,8 +16,10 @@ from afdep.libraries import BuiltLibrary, write
 from afdep.proof.hunt import Finding, run_seed, run_seeds
 from afdep.proof.minimise import minimise
 from afdep.proof.scenario import Hunt
-from harness.faults.plant import Plant, build_with
-from harness.faults.plants import ALL, PLANTS
+from harness.studies.faults.mutants import Mutant as Plant
+from harness.studies.faults.simulator import build_with
+from harness.studies.faults.trials import HUNTED as PLANTS
+from harness.studies.faults.trials import MUTANTS as ALL
 from harness.studies.hunt import program
 from tests.hunt.page import BEGIN, END, table
 from tests.sim.rings import long_rows, pair_on_one_rank

@@ -6,10 +6,11 @@ import pytest
 
 from afdep.proof.hunt import run_seeds
 from afdep.proof.scenario import Hunt
-from harness.faults import race_plants
-from harness.faults.plant import build_with, planted
-from harness.faults.plants import PLANTS
-from harness.faults.races import CLEAN, library, report
+from harness.studies.faults.mutants import SHORT_ROWS
+from harness.studies.faults.simulator import CLEAN, build_with, edited, report
+from harness.studies.faults.simulator import races as library
+from harness.studies.faults.symmetric import RACE_MUTANTS
+from harness.studies.faults.trials import HUNTED as PLANTS
 
 SEEDS = 4
 ALSO_FOUND = (
@@ -20,7 +21,7 @@ ALSO_FOUND = (
 )
 """Plants of the hunt that the checker reports as well."""
 NAMED = {plant.name: plant for plant in PLANTS}
-RACES = (*race_plants.PLANTS, *(NAMED[name] for name in ALSO_FOUND))
+RACES = (*RACE_MUTANTS, *(NAMED[name] for name in ALSO_FOUND))
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,8 @@ def libraries(tmp_path_factory):
     with ThreadPoolExecutor(2) as pool:
         shipped = pool.submit(library)
         shipped.result()  # with the engine that all share
-        yield {
-            plant.name: pool.submit(lambda plant=plant: library(planted(plant, tmp_path_factory.mktemp("races"))))
-            for plant in RACES
-        }
+        trees = {one.name: edited((*one.edits, *SHORT_ROWS), tmp_path_factory.mktemp("races")) for one in RACES}
+        yield {name: pool.submit(library, tree) for name, tree in trees.items()}
 
 
 @pytest.mark.parametrize("arm", ["m2n", "afdep", "afdep[AFDEP_UNION_NOTIFY=1]", "afdep[AFDEP_GRID_SYNC_EXIT=1]"])
@@ -45,7 +44,7 @@ def test_a_missing_order_is_a_data_race(plant, libraries):
     assert "WARNING: ThreadSanitizer: data race" in said
 
 
-@pytest.mark.parametrize("plant", race_plants.PLANTS, ids=str)
+@pytest.mark.parametrize("plant", RACE_MUTANTS, ids=str)
 def test_the_hunt_does_not_see_an_order_that_is_too_weak(plant, tmp_path):
     hunt = Hunt.small(plant.arm, library=build_with(plant, tmp_path))
     assert next(run_seeds(hunt, range(40)), None) is None

@@ -8,22 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 from harness.desk import select
 from harness.desk.desk import real
-from harness.device_tests import page as device_tests_page
-from harness.faults import page as faults_page
 from harness.fit import measured
 from harness.fit import page as fit_page
 from harness.fit.study import Study
 from harness.records import table
-from harness.records.faults import read_faults
 from harness.records.fits import read_fit
 from harness.records.measured_fits import read_measured_fit
-from harness.records.sanitizings import read_sanitizing
 from harness.report.results import Part, Results
-from harness.sanitizer import page as sanitizer_page
 from harness.studies.calibrate import report as calibrate
+from harness.studies.device_tests import report as device_tests
+from harness.studies.faults import report as faults
+from harness.studies.sanitize import report as sanitize
 from harness.studies.screen import report as screen_report
 from harness.studies.validate import report as validate
 
@@ -41,18 +40,10 @@ def validation(name: str, root: Path) -> str:
     return validate.text(Results("validate", name, (Part(None, reading),)))
 
 
-def faults(root: Path) -> str:
-    return faults_page.text("h200", read_faults(root / "records" / "faults" / "h200.parquet"))
-
-
-def sanitizer(root: Path) -> str:
-    return sanitizer_page.text(read_sanitizing(root / "records" / "sanitizer" / "h200.parquet"))
-
-
-def device_tests(root: Path) -> str:
-    """The tests that ran on GPUs, by the cases of this tree's docs/field-cases.md."""
-    kept = device_tests_page.kept(root / "records" / "device-tests" / "h200.parquet")
-    return device_tests_page.text(kept, device_tests_page.named())
+def archived(study: ModuleType, file: str, root: Path) -> str:
+    """One file of records that is older than plans; of cases from the field those of this tree."""
+    path = root / "records" / file
+    return str(study.text(Results("", path.stem, (Part(None, table.read([path])),))))
 
 
 def calibration(root: Path) -> str:
@@ -76,9 +67,9 @@ PAGES: Mapping[str, Render] = {
     "reports/validation/matrix.md": partial(validation, "matrix"),
     "reports/validation/h200-one-gpu.md": partial(validation, "h200-one-gpu"),
     "reports/validation/h200-two-gpus.md": partial(validation, "h200-two-gpus"),
-    "reports/faults/h200.md": faults,
-    "reports/sanitizer.md": sanitizer,
-    "reports/device-tests.md": device_tests,
+    "reports/faults/h200.md": partial(archived, faults, "faults/h200.parquet"),
+    "reports/sanitizer.md": partial(archived, sanitize, "sanitizer/h200.parquet"),
+    "reports/device-tests.md": partial(archived, device_tests, "device-tests/h200.parquet"),
     "reports/calibrations/h200.md": calibration,
     "reports/fit/h100-nvlink.md": published_fit,
     "reports/fit/h200-nvlink.md": measured_fit,

@@ -1,0 +1,1 @@
+"""The tests that need GPUs, run from a slot."""

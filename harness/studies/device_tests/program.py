@@ -1,0 +1,149 @@
+"""The tests that need GPUs: pytest on `tests/device` in the slot, and a row for each test."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+from xml.etree import ElementTree
+
+from harness.core.fields import Unit, Within
+from harness.core.plan import Plan
+from harness.core.process import last_line
+from harness.machine import gpus
+from harness.records.envelope import FAILED, OK, VOID, Envelope
+from harness.study import Batch, Block, Ended, Said, VoidError
+
+GROUP = "harness.ranks.group"
+EXPORTED = ("tests/device", "tests/conftest.py")
+"""What its slots hold beside the usual."""
+
+LEAST_GPUS = 2
+"""The tests place ranks on two."""
+PASSED = "passed"
+STATUS = {PASSED: OK, "skipped": VOID}
+"""By the outcome of a test; of any other it is failed."""
+
+_OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
+"""By the element that JUnit's XML has in a case that did not pass."""
+_INTERRUPTED = 124
+"""Exit status of `timeout`, where the time was over."""
+_TO_END_S = 30.0
+"""How long pytest may take to write what it knows, once it is interrupted."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run.
+
+    Args:
+        limit_s: of all tests; pytest is interrupted then, and what has ended counts.
+    """
+
+    limit_s: Annotated[float, Within(1, 86_400), Unit("s")]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """All tests of a folder."""
+
+    folder: str = "tests/device"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceTest(Envelope):
+    """One test.
+
+    Args:
+        gpus: how many there were.
+        test: its id, parameters included, as tests/device/test_lost.py::test_it[killed]; empty where none ran.
+        outcome: passed, failed, error (outside the test itself), interrupted or skipped.
+        test_s: that it took; a fixture counts with the first test that needs it.
+        said: the first line of why it did not pass, or null.
+    """
+
+    table: ClassVar[str] = "device_tests"
+
+    gpus: int = 0
+    test: str = ""
+    outcome: str = ""
+    test_s: float = 0.0
+    said: str | None = None
+
+    @property
+    def function(self) -> str:
+        """The id without parameters."""
+        return self.test.partition("[")[0]
+
+
+Record = DeviceTest
+
+
+def blocks(settings: Settings, done: Sequence[DeviceTest]) -> Sequence[Block]:
+    """One process that runs them all."""
+    limit_s = settings.limit_s + 2 * _TO_END_S
+    return () if done else [Block((Batch((Trial(),), "cuda", limit_s=limit_s, expected_s=settings.limit_s / 2),))]
+
+
+def run(batch: Batch, group: Any) -> Iterator[Said]:
+    """Run pytest and say what came of each test.
+
+    Raises:
+        VoidError: too few GPUs, or no test that ran.
+    """
+    session, found = group.session, gpus.found()
+    if isinstance(found, str) or found.count < LEAST_GPUS:
+        received = f"none ({found})" if isinstance(found, str) else found.count
+        raise VoidError(f"expected {LEAST_GPUS} GPUs, received {received}")
+    session.opened(device=found.name)
+    group.turn()
+    junit = group.folder / "junit.xml"
+    done = _pytest(session.slot, batch.trials[0].folder, junit, group.settings.limit_s)
+    if not (tests := outcomes(junit)):
+        last = last_line(done.stderr or done.stdout)
+        raise VoidError(f"expected tests that ran, received none; last: {last or 'nothing'}")
+    if done.returncode == _INTERRUPTED:  # pytest writes of the test that it was at as if it had passed
+        tests[-1] |= {"outcome": "interrupted", "said": "interrupted: the time for all tests was over"}
+    yield Said(0, {"tests": tests, "gpus": found.count})
+
+
+def _pytest(slot: Path, folder: str, junit: Path, limit_s: float) -> "subprocess.CompletedProcess[str]":
+    """Run pytest, interrupted after so long."""
+    bounds = ["timeout", "--foreground", "-s", "INT", "-k", f"{_TO_END_S:g}", f"{limit_s:g}"]
+    words = [f"--rootdir={slot}", "--import-mode=importlib", "-p", "no:cacheprovider", f"--junitxml={junit}"]
+    command = [*bounds, sys.executable, "-m", "pytest", folder, *words]
+    done = subprocess.run(command, cwd=slot, capture_output=True, text=True, errors="replace", check=False)
+    sys.stderr.write(done.stdout + done.stderr)
+    return done
+
+
+def outcomes(junit: Path) -> list[dict[str, Any]]:
+    """What a file of JUnit's XML says of each test; none where there is no such file."""
+    found: dict[str, dict[str, Any]] = {}
+    for case in ElementTree.parse(junit).iter("testcase") if junit.exists() else ():
+        one = _outcome(case)
+        if found.setdefault(one["test"], one)["outcome"] == PASSED:
+            found[one["test"]] = one  # a test that failed may have a second element, of its end
+    return list(found.values())
+
+
+def _outcome(case: ElementTree.Element) -> dict[str, Any]:
+    module, name = case.get("classname", ""), case.get("name", "")
+    bad = [
+        (_OUTCOMES[element.tag], next(iter(element.get("message", "").strip().splitlines()), "no message"))
+        for element in case
+        if element.tag in _OUTCOMES
+    ]
+    outcome, said = (*bad, (PASSED, None))[0]
+    test = f"{module.replace('.', '/')}.py::{name}" if module else name  # a module that was not collected has no class
+    return {"test": test, "outcome": outcome, "test_s": float(case.get("time", "0")), "said": said}
+
+
+def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[DeviceTest]:
+    """A row for each test, or one where none ran."""
+    told = ended.said.get(0, {})
+    if "tests" not in told:
+        return [DeviceTest(status=ended.status, reason=ended.reason)]
+    rows = [DeviceTest(**one, gpus=told["gpus"]) for one in told["tests"]]
+    return [replace(one, status=STATUS.get(one.outcome, FAILED), reason=one.said) for one in rows]

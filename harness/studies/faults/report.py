@@ -1,0 +1,140 @@
+"""The page of injected faults and late kernels, from records alone."""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from harness.errors import Exit
+from harness.records.envelope import FAILED, OK, VOID
+from harness.report import page
+from harness.report.markdown import ABSENT, KIND_OF_BACKEND, bullets, table
+from harness.report.results import Results, attempts
+from harness.studies.faults.program import Outcome, outcome
+from harness.studies.faults.trials import EXACT
+
+_ERROR = re.compile(r"\b([A-Z]\w+Error): ")
+"""What a finding of the hunt calls the error that it ended in."""
+
+_LEAD = (
+    "Each fault is an edit of a copy of the tree that takes one fence, wait or barrier out of the kernels. The hunt "
+    "runs it on the simulator, under schedules that it draws. GPUs run a library that is built from it: exchanges "
+    "without a pause over poisoned memory, with fresh rows, routes and weights each, compared bit for bit. In a "
+    "library for GPUs every edit leaves a mark as it runs, and kernels can be held up at the places that the second "
+    "table names; the host sets a delay for one trial. A trial in which a mark is missing is void. `passed` does not "
+    "mean safe: it means that the exchanges that were run could not expose the fault. Simulated figures say nothing "
+    "about a GPU, and measured ones nothing about other GPUs."
+)
+
+
+def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """The page in Markdown, provenance last."""
+    rows = _rows(results)
+    said = [
+        f"{outcome(one)}: {one.control} ({one.layout}{f', late {one.late}' if one.late else ''}): {reason}"
+        for one in rows
+        if one.backend == "cuda" and (reason := one.said or one.reason)
+    ]
+    parts = [
+        _LEAD,
+        "## Injected faults",
+        _faults([one for one in rows if one.expects != EXACT]),
+        "## Kernels that must be exact",
+        _exact([one for one in rows if one.expects == EXACT]),
+        "## What was said on GPUs",
+        bullets(said, "Nothing."),
+        "## Void, failed or missing",
+        page.not_ok(results),
+        "## Provenance",
+        page.provenance(results, _runs(rows)),
+    ]
+    return page.assemble(f"Faults {results.name}", parts)
+
+
+def summary(results: Results) -> str:
+    """What a command prints at its end."""
+    rows = _rows(results)
+    lines = []
+    for kind in dict.fromkeys((one.backend, one.expects) for one in rows):
+        counts = Counter(outcome(one) for one in rows if (one.backend, one.expects) == kind)
+        words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+        lines.append(f"{KIND_OF_BACKEND[kind[0]]}, must be {kind[1]}: {words}")
+    return "\n".join([*lines, page.not_ok(results)])
+
+
+def status(results: Results) -> Exit:
+    """Found where kernels that had to be exact are not; nothing where all is void or a trial was not run."""
+    rows = _rows(results)
+    if any(one.status == FAILED for one in rows):
+        return Exit.FOUND
+    idle = any(one.status == VOID and one.exchanges is None and one.seeds is None for one in rows)
+    missing = any(page.num_missing(part) for part in results.parts)
+    return Exit.NOTHING if idle or missing or all(one.status == VOID for one in rows) else Exit.OK
+
+
+def _rows(results: Results) -> list[Outcome]:
+    return [rows[0] for rows in attempts(results.of(Outcome), "backend", "control", "arm", "layout", "late")]
+
+
+def _faults(rows: Sequence[Outcome]) -> str:
+    """One line for each fault and delay; the hunt's outcome stands in the fault's first."""
+    lines = []
+    for control in dict.fromkeys(one.control for one in rows):
+        own = [one for one in rows if one.control == control]
+        hunts = [one for one in own if one.backend == "sim"]
+        trials: list[Outcome | None] = [one for one in own if one.backend == "cuda"]
+        first = [control, f"`{own[0].arm}`", _hunted(hunts[0]) if hunts else ABSENT]
+        for head, trial in itertools.zip_longest([first], trials or [None]):
+            lines.append([*(head or ("", "", "")), *_measured(trial)])
+    header = ["without the guard", "arm", "simulated: seeds until found", "layout", "measured: late", "outcome"]
+    return table([*header, "exchanges played"], lines, (6,))
+
+
+def _hunted(one: Outcome) -> str:
+    if one.status != OK:
+        return outcome(one)
+    if one.caught is None:
+        return f"not found in {one.seeds}"
+    named = _ERROR.search(str(one.said))
+    return one.caught if one.caught != "hunt" else f"{one.seeds}{f', {named[1]}' if named else ''}"
+
+
+def _measured(one: Outcome | None) -> list[str]:
+    if one is None:
+        return [ABSENT] * 4
+    late = f"{one.late}, {one.late_us} us" if one.late else ABSENT
+    return [str(one.layout), late, outcome(one), ABSENT if one.status == VOID else f"{one.exchanges:,}"]
+
+
+def _exact(rows: Sequence[Outcome]) -> str:
+    """A column for the hunt, and one for each arm and layout that was measured."""
+    hunts = ", ".join(f"`{one.arm}` {outcome(one)}, {one.seeds:,} seeds" for one in rows if one.backend == "sim")
+    trials = {(one.control, one.late, one.layout, one.arm): one for one in rows if one.backend == "cuda"}
+    places = list(dict.fromkeys(key[2:] for key in trials))
+    lines = [["simulated: the hunt, whose schedules delay", hunts or ABSENT, *[ABSENT] * len(places)]]
+    for control, late in dict.fromkeys(key[:2] for key in trials):
+        own = [trials.get((control, late, *place)) for place in places]
+        late_us = next(one.late_us for one in own if one)
+        cells = [
+            ABSENT if one is None else outcome(one) + f", {one.exact:,} exchanges" * (one.status == OK) for one in own
+        ]
+        lines.append([f"late {late}, {late_us} us" if late else control, ABSENT, *cells])
+    return table(["kernels", "simulated", *(f"measured: {layout} `{arm}`" for layout, arm in places)], lines)
+
+
+def _runs(rows: Sequence[Outcome]) -> list[str]:
+    """Which kernels had to be exact, what shares a GPU, and the shapes that GPUs ran."""
+    own = [one for one in rows if one.backend == "cuda"]
+    digests = sorted({str(one.native_digest) for one in rows if one.expects == EXACT and one.native_digest})
+    exact = f"native digests of the kernels as shipped, and with marks and delays: {', '.join(digests) or ABSENT}"
+    shared = sorted(
+        {f"{one.layout}: {one.ranks_per_gpu} ranks a GPU, under MPS" for one in own if one.ranks_per_gpu > 1}
+    )
+    shapes = sorted(
+        {
+            f"shape on GPUs: hidden {one.hidden:,}, {one.num_experts} experts, top-{one.top_k}, {one.tokens:,} tokens "
+            f"a source, {one.transport_sms} transport SMs"
+            for one in own
+        }
+    )
+    return [exact, *shared, *shapes]

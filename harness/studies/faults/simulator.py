@@ -1,0 +1,170 @@
+"""Faults on the simulator: seeds of the hunt until one fails, or what the happens-before checker says."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from afdep import build
+from afdep.build import Fiber
+from afdep.digest import native_digest
+from afdep.errors import BuildError
+from afdep.proof.hunt import run_seed
+from afdep.proof.scenario import Hunt
+from afdep.sources import RECIPES
+from afdep.tree import root
+from harness.core import libraries, trees
+from harness.core.process import in_words, last_line
+from harness.studies.faults.mutants import SHORT_ROWS, Mutant
+from harness.studies.faults.trials import MUTANT_BY_NAME
+from harness.study import Batch, Edit, Said, VoidError
+
+CLEAN = "clean"
+"""What the race checker says where it finds nothing."""
+
+_UNITS = ("afdep/csrc/sim_abi.cpp", "afdep/csrc/sim_buffers.cpp")
+"""The units that kernels are compiled in; all others are compiled once for every fault."""
+_RACE_SEEDS = 2
+_RACE_FLAGS = ("-g", "-DSIMGPU_RACES")
+_WARNING = "WARNING: ThreadSanitizer: data race"
+_MOST_RANDOM_BITS = 28
+"""Shadow memory has its place: where mappings are spread wider than this, the checker does not start."""
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from afdep import World, proof
+from afdep.proof.hunt import small_machine
+from afdep.proof.interleaving import prove_interleaved
+from afdep.proof.scenario import Hunt, draw
+arm, seeds, library = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+hunt = Hunt.small(arm, graphs=0.0, buffers=0.5)
+for seed in range(seeds):
+    drawn = draw(hunt, seed)
+    experts = hunt.experts_per_rank * drawn.layout.ffn_ranks
+    shape = {"hidden": hunt.hidden, "num_experts": experts, "top_k": hunt.top_k, "capacity": hunt.capacity}
+    more = {"transport_sms": hunt.transport_sms, "machine": small_machine(), "library": library}
+    world = World(drawn.layout, arm=arm, **shape, **more)
+    if (second := drawn.second) is None:
+        proof.prove(world, drawn.rounds[0], hunt.capacity, seed)
+        continue
+    other = world.add_buffers(hidden=second.hidden, top_k=second.top_k, capacity=second.capacity)
+    prove_interleaved([world, other], [drawn.rounds[0], second.loads], second.order, seed)
+print("clean")
+"""
+
+
+def run(batch: Batch, group: Any) -> Iterator[Said]:
+    """Hunt the one trial of a batch.
+
+    Raises:
+        VoidError: this machine cannot build or check it.
+    """
+    (trial,), settings = batch.trials, group.settings
+    mutant = MUTANT_BY_NAME.get(trial.control)
+    try:
+        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+            tree = edited(batch.edits, Path(folder))
+            if mutant is None:
+                told = _seeds(Hunt.small(trial.arm, library=build.build()), settings.shipped_seeds)
+            elif mutant.finder == "races":
+                told = _races(mutant, races(tree))
+            else:
+                told = _seeds(hunt_of(mutant, built(tree, mutant.fiber)), mutant.budget)
+            yield Said(0, {**told, "digest": str(native_digest("sim", tree))})
+    except (BuildError, OSError, subprocess.CalledProcessError) as error:
+        raise VoidError(f"{in_words(error)} {last_line(getattr(error, 'stderr', None) or '')}".strip()) from error
+
+
+def hunt_of(mutant: Mutant, library: Path) -> Hunt:
+    """The hunt that must find a fault."""
+    shape = {} if mutant.tokens is None else {"capacity": mutant.tokens, "most_tokens": mutant.tokens}
+    return Hunt.small(mutant.arm, library=library, fiber=mutant.fiber, aborts=mutant.aborts, **shape)
+
+
+def _seeds(hunt: Hunt, budget: int) -> dict[str, Any]:
+    """Seeds until one fails: how many, and how it fails."""
+    findings = ((seed + 1, str(found)) for seed in range(budget) if (found := run_seed(hunt, seed)) is not None)
+    seeds, reason = next(findings, (budget, None))
+    return {"finder": "hunt", "seeds": seeds, "reason": reason}
+
+
+def _races(mutant: Mutant, library: Path) -> dict[str, Any]:
+    """What the race checker says of some seeds.
+
+    Raises:
+        VoidError: it has not run to its end, and has found nothing.
+    """
+    said = report(library, mutant.arm, _RACE_SEEDS)
+    if said != CLEAN and _WARNING not in said:
+        raise VoidError(f"race checker: expected a data race or {CLEAN!r}, received {last_line(said)!r}")
+    return {"finder": "race checker", "seeds": _RACE_SEEDS, "reason": None if said == CLEAN else "data race"}
+
+
+def edited(edits: Sequence[Edit], folder: Path) -> Path:
+    """A copy of this process's tree with some edits, in a new folder below `folder`."""
+    tree = libraries.copied(root(), folder)
+    trees.edit(tree, edits)
+    return tree
+
+
+def build_with(mutant: Mutant, folder: Path) -> Path:
+    """The native library of a copy of the tree with a fault in it."""
+    return built(edited((*mutant.edits, *SHORT_ROWS), folder), mutant.fiber)
+
+
+def built(tree: Path, fiber: Fiber = "warp") -> Path:
+    """The native library of an edited tree, from the cache if it is there."""
+    flags = ("-DSIMGPU_THREAD_FIBERS",) * (fiber == "thread")
+    return _compiled(tree, f"mutant_{fiber}.so", _UNITS, *flags, "-shared", str(_engine(*flags)))
+
+
+def races(tree: Path | None = None) -> Path:
+    """The kernels of a tree compiled for the race checker, with an engine that is not: what both define is its."""
+    flags = (*_RACE_FLAGS, "-shared", str(_engine(*_RACE_FLAGS)), "-fsanitize=thread")
+    return _compiled(tree or root(), "races.so", _UNITS, *flags)
+
+
+def report(library: Path, arm: str, seeds: int) -> str:
+    """What the checker says of the exchanges of some seeds, of one Buffer or two."""
+    runtime = subprocess.run(["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True)
+    settings = {"LD_PRELOAD": runtime.stdout.strip(), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
+    setting = Path("/proc/sys/vm/mmap_rnd_bits")
+    fixed = ["setarch", "-R"] if setting.exists() and int(setting.read_text()) > _MOST_RANDOM_BITS else []
+    command = [*fixed, sys.executable, "-c", _PROGRAM, arm, str(seeds), str(library)]
+    environ = os.environ | settings | {"PYTHONPATH": str(root())}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+    return CLEAN if (done.returncode, done.stdout.strip()) == (0, CLEAN) else done.stderr
+
+
+@cache
+def _engine(*flags: str) -> Path:
+    """The units that no fault is in, compiled once for all faults."""
+    units = [unit for unit in RECIPES["sim"].units if unit not in _UNITS]
+    return _compiled(root(), f"mutant_engine{''.join(flags)}.o", units, *flags, "-r", "-nostdlib")
+
+
+def _compiled(tree: Path, name: str, units: Sequence[str], *flags: str) -> Path:
+    """Units of a tree, compiled with the flags of the simulator's library into a file that is renamed into place."""
+    digest = native_digest("sim", tree)
+    output = build.cache_folder() / str(digest) / name
+    if not output.exists():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = output.with_suffix(f".{uuid4().hex}")
+        shared = [flag for flag in RECIPES["sim"].flags if flag != "-shared"]
+        command = [
+            "g++",
+            *shared,
+            "-O1",
+            *flags,
+            f'-DAFDEP_NATIVE_DIGEST="{digest}"',
+            *(str(tree / one) for one in units),
+        ]
+        subprocess.run([*command, "-o", str(unfinished)], check=True, capture_output=True, text=True)
+        unfinished.replace(output)
+    return output

@@ -1,0 +1,1 @@
+"""Exchanges under compute-sanitizer."""

@@ -1,0 +1,91 @@
+"""The page of runs under compute-sanitizer, from records alone."""
+
+from collections.abc import Sequence
+from textwrap import indent
+
+from harness.errors import Exit
+from harness.records.envelope import FAILED, VOID
+from harness.report import page
+from harness.report.markdown import ABSENT, bullets, table
+from harness.report.results import Results, attempts
+from harness.studies.sanitize.program import GOOD, Sanitized, outcome
+
+_LEAD = (
+    "1A1F on two GPUs, each rank under a tool of its own, a few exchanges called by the host and compared bit for bit. "
+    "A tool passes where it reports nothing of the sound tree and, in the same kind of run, reports the fault that was "
+    "injected for it: without that its silence would say nothing. memcheck is told not to report errors of API calls. "
+    "racecheck looks at shared memory alone; neither tool sees an order that is missing between GPUs."
+)
+
+
+def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """The page in Markdown, provenance last."""
+    runs = _runs(results)
+    rows = [one for run in runs for one in run]
+    injected = dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)
+    said = dict.fromkeys(f"{_name(one)}:\n\n{_quoted(one.said)}" for one in rows if one.said)
+    versions = dict.fromkeys(one.version for one in rows if one.version)
+    digests = dict.fromkeys(f"{one.tree} {one.native_digest}" for one in rows if one.native_digest)
+    more = [*versions, f"trees and native digests: {', '.join(digests) or ABSENT}"]
+    parts = [
+        _LEAD,
+        _table(runs),
+        "## Injected faults",
+        bullets(injected),
+        "## What the tools said first",
+        *said,
+        "## Void, failed or missing",
+        page.not_ok(results),
+        "## Provenance",
+        page.provenance(results, more),
+    ]
+    return page.assemble("Under compute-sanitizer", parts)
+
+
+def summary(results: Results) -> str:
+    """What a command prints at its end."""
+    bad = [f"{_name(one)}: {word}" for run in _runs(results) for one in run if (word := outcome(one, run)) not in GOOD]
+    fine = [] if bad else ["each tool is silent on the sound tree and reports its injected fault"]
+    return "\n".join([*bad, *fine, page.not_ok(results)])
+
+
+def status(results: Results) -> Exit:
+    """Found where a tool was not silent, or missed its fault; nothing where something was not run."""
+    found = {one.status for run in _runs(results) for one in run}
+    if FAILED in found:
+        return Exit.FOUND
+    return Exit.NOTHING if VOID in found or not found or any(map(page.num_missing, results.parts)) else Exit.OK
+
+
+def _runs(results: Results) -> list[list[Sanitized]]:
+    return attempts(results.of(Sanitized), "tool", "arm", "tree")
+
+
+def _table(runs: Sequence[Sequence[Sanitized]]) -> str:
+    lines = [
+        [
+            ABSENT if cell is None else str(cell)
+            for cell in (
+                one.tool,
+                one.arm,
+                one.tree,
+                one.rank,
+                one.exchanges,
+                one.errors,
+                one.exit_code,
+                outcome(one, run),
+            )
+        ]
+        for run in runs
+        for one in run
+    ]
+    header = ["tool", "arm", "tree", "rank", "exchanges exact", "errors reported", "exit code", "outcome"]
+    return table(header, lines, (3, 4, 5, 6))
+
+
+def _quoted(said: str) -> str:
+    return indent("\n".join(said.splitlines()[:6]), "    ")
+
+
+def _name(one: Sanitized) -> str:
+    return f"{one.tool} {one.arm} {one.tree}{'' if one.rank is None else f' rank {one.rank}'}"

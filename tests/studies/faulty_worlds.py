@@ -1,0 +1,67 @@
+"""Edited trees on the simulator: a World runs the same edits in the place of a rank on a GPU."""
+
+import ctypes
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from afdep import Load, MismatchError, World, proof, routing
+from harness.studies.faults import simulator
+from harness.studies.faults.mutants import NUM_PLACES
+from harness.studies.faults.rounds import MISMATCH, RoundError
+
+
+@cache
+def library(edits):
+    """The simulator of a tree with these edits."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        return simulator.built(simulator.edited(edits, Path(folder)))
+
+
+class SimulatedRank:
+    """All ranks of a trial at once, as `rounds.run_rounds` takes one.
+
+    Args:
+        trial: what is run.
+        path: the library of its tree on the simulator.
+        shape: of the exchanges.
+        late_us: of its delay.
+    """
+
+    def __init__(self, trial, path, shape, late_us):
+        self.trial, self.shape = trial, shape
+        self._native = ctypes.CDLL(str(path))
+        self._native.afdep_sim_faults_told.restype = ctypes.POINTER(ctypes.c_uint32)
+        self.world = World(trial.layout, **shape.fields, arm=trial.arm, machine="h200-nvlink", library=path)
+        last = self.world.layout.num_ranks - 1
+        place = trial.delay.place if trial.delay else None
+        late = [late_us if one == place else 0 for one in range(NUM_PLACES)]
+        rank = {"first": 0, "last": last}.get(trial.late_rank, -1)
+        self._native.afdep_sim_faults_set((ctypes.c_uint32 * NUM_PLACES)(*late), rank)
+
+    @property
+    def digest(self):
+        return str(self.world.identity["digest"])
+
+    def marks(self):
+        words = self._native.afdep_sim_faults_told()
+        return tuple(place for place in range(NUM_PLACES) if words[place])
+
+    def run_round(self, number):
+        try:
+            proof.prove(self.world, self._loads(), self.shape.tokens, number)
+        except MismatchError as error:
+            raise RoundError(MISMATCH, str(error)) from error
+        return self.shape.exchanges
+
+    def _loads(self):
+        sources = range(self.world.layout.attention_ranks)
+        return [Load([self._ids(one * 64 + source) for source in sources]) for one in range(self.shape.exchanges)]
+
+    def _ids(self, seed):
+        return routing.make("random", self.shape.tokens, self.shape.num_experts, self.shape.top_k, seed)
+
+
+def alone(ended):
+    """The agreement of a rank that stands for all."""
+    return [ended]
