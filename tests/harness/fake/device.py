@@ -1,6 +1,5 @@
 """Becomes harness/ranks/device.py of a fake tree: real processes that meet in files, without torch or GPU."""
 
-import os
 import time
 from pathlib import Path
 
@@ -83,6 +82,3 @@ class OwnEnd:
         (folder / f"{name}-{self.rank}").touch()
         while not all((folder / f"{name}-{rank}").exists() for rank in range(self.layout.num_ranks)):
             time.sleep(0.01)
-
-
-assert os.environ.get("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1") == "1"
