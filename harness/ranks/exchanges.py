@@ -169,6 +169,13 @@ def latency_us(ranks: Sequence[RoundTrip]) -> float:
     return max(one.latency_us for one in ranks if one.role == "attention" and one.latency_us is not None)
 
 
+def kind(row: RoundTrip) -> str:
+    """What kind of figure a row holds: of different kinds none stands beside another without saying so."""
+    if row.backend == "sim":
+        return "simulated"
+    return "measured, co-located" if row.ranks_per_gpu > 1 else "measured"
+
+
 def figure(rows: Sequence[RoundTrip]) -> str:
     """A cell that counts, in words."""
     return f"{latency_us(rows):8.1f} us"

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from afdep.tree import root
 from harness.errors import PublishedError, valid_names
 from harness.ranks.cells import Row
 
-RECORDS = Path(__file__).resolve().parents[2] / "records"
+RECORDS = root() / "records"
 TABLES = RECORDS / "published" / "tables.csv"
 CLAIMS = RECORDS / "published" / "claims.csv"
 UPSTREAM = RECORDS / "upstream" / "round-trips.csv"

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
+from afdep.sources import RECIPES
 from harness.core import launch, plan, trees
 from harness.core.plan import PlanFile
 from harness.desk import run
@@ -36,6 +37,9 @@ def make_tree(root: Path, word: str = "one") -> Path:
         shutil.copyfile(FAKE / fake, root / "afdep" / name)
     shutil.copytree(REPOSITORY / "conf", root / "conf")
     (root / "vendor" / "elastic").mkdir(parents=True)
+    for unit in {unit for one in RECIPES.values() for unit in one.units}:
+        (root / unit).parent.mkdir(parents=True, exist_ok=True)
+        (root / unit).write_text('#include "../../vendor/elastic/word.h"\n')
     set_word(root, word)
     return root
 

@@ -17,4 +17,4 @@ def build_cuda():
 
 
 def build_info(library):
-    return {"digest": str(native_digest()), "target": "fake", "fiber": "none"}
+    return {"digest": str(native_digest("cuda")), "target": "fake", "fiber": "none"}

@@ -42,7 +42,8 @@ class World:
 
     @property
     def identity(self):
-        reported = {"digest": str(native_digest()), "protocol": self.arm.protocol, "switches": dict(self.arm.switches)}
+        digest = str(native_digest("sim"))
+        reported = {"digest": digest, "protocol": self.arm.protocol, "switches": dict(self.arm.switches)}
         for wish in behaviours():
             if wish["do"] == "report" and wish["arm"] == self.arm.name and "mode" in self.shape:
                 reported |= wish["identity"]

@@ -1,0 +1,150 @@
+"""Which readings give which constant, by the definitions that the simulator goes by (vendor/simgpu/machine.hpp)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Formula = Callable[[Sequence[float], Mapping[str, float]], float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reading stands, as the probes print it."""
+
+    probe: str
+    variant: str
+    ctas: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        numbers = [f"{number:,}" for number in (self.ctas, self.bytes) if number]
+        return " ".join([self.probe, self.variant, *numbers])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a constant follows.
+
+    Args:
+        constant: its name.
+        places: the readings it follows from.
+        formula: their medians, in that order, and the base machine's constants to the value.
+        group: the group of probes that the first reading is of; a group that failed makes the constant void.
+        meaning: what was measured, for the page.
+    """
+
+    constant: str
+    group: str
+    places: tuple[Place, ...]
+    meaning: str
+    formula: Formula = lambda medians, base: medians[0]
+
+
+WARPS = (4, 8, 16, 32)
+_BARRIERS = tuple(Place("cta_barrier", "warps", warps) for warps in WARPS)
+_POLL, _STORE = Place("word", "relaxed"), Place("store", "burst")
+_FLAG, _ORDERED = Place("flag", "relaxed"), Place("flag", "ordered")
+_NEAR, _MEAN = Place("latency", "l2_low"), Place("latency", "l2_mean")
+_TURN, _PERIOD = Place("cta_turn", "same_sm"), Place("graph_period", "plain", 24)
+_ROW = 4096
+_MESSAGES = (Place("push", "bulk", 132, 512), Place("push", "bulk", 132, _ROW))
+
+
+def _line(medians: Sequence[float], power: int) -> float:
+    """Slope (1) or start (0) of a barrier's time over its warps."""
+    return float(np.polyfit(WARPS, medians, 1)[1 - power])
+
+
+def _message_ns(medians: Sequence[float]) -> float:
+    """What a message costs a port beside its bytes; a rate that grows with short messages by a hair is none."""
+    brief, whole = 512 / medians[0], _ROW / medians[1]
+    cost = brief - 512 * (whole - brief) / (_ROW - 512)
+    return 0.0 if -0.1 < cost < 0 else cost
+
+
+def _bulk_latency_ns(medians: Sequence[float]) -> float:
+    whole, issue, load, seen, rate = medians
+    return whole - issue - load - seen - 512 / rate
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "graph_gap_ns", "launch", (_PERIOD, _TURN), "period of empty kernels in a graph, CTA start and drain taken off",
+        lambda m, base: m[0] - m[1] - base["kernel_drain_ns"],
+    ),
+    Rule(
+        "cooperative_launch_ns", "launch", (Place("graph_period", "cooperative", 24), _PERIOD),
+        "period of cooperative kernels above that of plain ones", lambda m, base: m[0] - m[1],
+    ),
+    Rule(
+        "pdl_launch_ns", "launch", (Place("programmatic", "trigger_to_begin", 24), _TURN),
+        "last trigger to last first instruction, CTA start taken off", lambda m, base: m[0] - m[1],
+    ),
+    Rule(
+        "pdl_release_ns", "launch", (Place("programmatic", "end_to_release", 24),),
+        "predecessor's last instruction to griddepcontrol.wait over, drain taken off",
+        lambda m, base: m[0] - base["kernel_drain_ns"],
+    ),
+    Rule(
+        "code_ns", "first_use", (Place("code", "four_in_turn", 24, 16384),),
+        "first pass over 16 KB of code less the second, in four kernels that take turns",
+    ),
+    Rule("cta_start_ns", "launch", (_TURN,), "a CTA's end to the next one's first instruction on its SM"),
+    Rule(
+        "nvlink_latency_ns", "link", (_FLAG, _POLL, _STORE), "relaxed flag one way, poll and store taken off",
+        lambda m, base: m[0] - m[1] - m[2],
+    ),
+    Rule("nvlink_gb_per_s", "link", (Place("push", "bulk", 24, _ROW),), "bulk copies of 4 KB from 24 CTAs"),
+    Rule(
+        "nvlink_message_ns", "link", _MESSAGES, "bulk copies of 512 bytes beside 4 KB, 132 CTAs",
+        lambda m, base: _message_ns(m),
+    ),
+    Rule("l2_latency_ns", "memory", (_NEAR,), "dependent loads of 16 MB, 10th percentile"),
+    Rule("hbm_latency_ns", "memory", (Place("latency", "hbm_low"),), "dependent loads of 256 MB, 10th percentile"),
+    Rule(
+        "latency_spread", "memory", (_MEAN, _NEAR), "mean above the 10th percentile, of loads that hit L2 alone",
+        lambda m, base: m[0] / m[1] - 1,
+    ),
+    Rule("l2_gb_per_s", "memory", (Place("device", "l2_read", 264, 512),), "all SMs read 16 MB again and again"),
+    Rule("hbm_gb_per_s", "memory", (Place("device", "hbm_copy", 264),), "all SMs copy; bytes read and written"),
+    Rule(
+        "sm_load_gb_per_s", "memory", (Place("sm_load", "hbm_full_shared", 24, 512),),
+        "24 CTAs of 32 warps that take all shared memory, 8 rows of 512 bytes in flight, from HBM",
+    ),
+    Rule(
+        "sm_load_l1_gb_per_s", "memory", (Place("sm_load", "hbm", 24, 512),),
+        "24 CTAs of 32 warps that leave L1 its room, 8 rows of 512 bytes in flight, from HBM",
+    ),
+    Rule("bulk_gb_per_s", "memory", (Place("sm_bulk", "hbm", 24, _ROW),), "24 CTAs, 48 rows of 4 KB in flight"),
+    Rule("bulk_issue_ns", "memory", (Place("bulk_once", "issue", 1, 512),), "eight bulk loads issued in a row"),
+    Rule(
+        "bulk_latency_ns", "memory",
+        (
+            Place("bulk_once", "whole", 1, 512), Place("bulk_once", "issue", 1, 512), _MEAN, Place("shared", "load"),
+            Place("sm_bulk", "l2", 1, _ROW),
+        ),
+        "one bulk load of 512 bytes; issue, L2, shared memory and its bytes taken off",
+        lambda m, base: _bulk_latency_ns(m),
+    ),
+    Rule("accumulate_ns", "core", (Place("accumulate", "warps", 32),), "each of 32 warps of an SM adds a column"),
+    Rule("atomic_ns", "core", (Place("atomic", "one_word", 24),), "24 CTAs add to one word and await each old value"),
+    Rule("acquire_ns", "core", (Place("word", "acquire"),), "system-scope acquire load that hits L2"),
+    Rule("poll_ns", "core", (_POLL,), "period of relaxed polls: half until one sees the word, half for its way back"),
+    Rule(
+        "fence_ns", "link", (_ORDERED, _FLAG), "what release and acquire add to a flag one way",
+        lambda m, base: m[0] - m[1],
+    ),
+    Rule("cta_barrier_ns", "core", _BARRIERS, "bar.sync of 4 to 32 warps: start", lambda m, base: _line(m, 0)),
+    Rule("warp_barrier_ns", "core", _BARRIERS, "bar.sync of 4 to 32 warps: slope", lambda m, base: _line(m, 1)),
+    Rule("grid_sync_ns", "launch", (Place("grid_sync", "cooperative", 24),), "grid barrier, 24 CTAs of 1,024 threads"),
+    Rule("syncwarp_ns", "core", (Place("syncwarp", "warp"),), "bar.warp.sync"),
+    Rule("shuffle_ns", "core", (Place("shuffle", "warp"),), "dependent shuffles"),
+    Rule("shared_ns", "core", (Place("shared", "load"),), "dependent loads of shared memory"),
+    Rule("store_ns", "core", (_STORE,), "sixteen stores issued in a row"),
+    *(
+        Rule(name, "core", (Place("attribute", name),), "attribute of the device")
+        for name in ("sm_count", "threads_per_sm", "shared_bytes_per_sm", "shared_bytes_per_cta")
+    ),
+)  # fmt: skip
+RULE_OF = {rule.constant: rule for rule in RULES}
