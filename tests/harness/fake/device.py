@@ -41,7 +41,7 @@ class OwnEnd:
     def __init__(self, group, what):
         self.arm, self.rank, self.layout = Arm.parse(what.arm), group.rank, Layout.parse(what.row.layout)
         self.roles = {self.rank: str(self.layout.role(self.rank))}
-        reported = {"digest": str(native_digest()), "protocol": self.arm.protocol, "switches": self.arm.switches}
+        reported = {"digest": str(native_digest("cuda")), "protocol": self.arm.protocol, "switches": self.arm.switches}
         self.facts = {}
         for wish in self._wishes("report", None):
             reported |= {"digest": wish.get("digest", reported["digest"])}
