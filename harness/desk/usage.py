@@ -79,7 +79,7 @@ def keys(name: str, primary: str, desk: Desk) -> Iterator[tuple[str, Any, Doc]]:
     for group in _groups(primary, desk.conf):
         if group not in axes and (options := overrides.options(desk.conf, group)):
             yield group, _option(primary, group, desk.conf), Doc("a group of the settings below", ", ".join(options))
-    for key, held in docs.flat({name: held for name, held in config.items() if name not in axes}):
+    for key, held in docs.flat({name: one for name, one in config.items() if name not in axes}, whole=known):
         doc = known.get(key) or Doc(_commented(key, comments, desk.conf))
         if not isinstance(held, list) or not held or not isinstance(held[0], Mapping):
             yield key, held, doc
@@ -167,6 +167,8 @@ def _columns(kind: type[Row], shared: type[Row] = Row) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, Mapping):
+        return "{...}"
     if isinstance(value, bool):
         return str(value).lower()
     return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
