@@ -40,6 +40,7 @@ class OwnEnd:
 
     def __init__(self, group, what):
         self.arm, self.rank, self.layout = Arm.parse(what.arm), group.rank, Layout.parse(what.row.layout)
+        self.pair = group.session.batch.pair
         self.roles = {self.rank: str(self.layout.role(self.rank))}
         reported = {"digest": str(native_digest("cuda")), "protocol": self.arm.protocol, "switches": self.arm.switches}
         self.facts = {}
@@ -73,8 +74,9 @@ class OwnEnd:
                 ACTIONS[wish["do"]](wish)
 
     def _mine(self, tokens):
-        mine = (self.arm.name, tokens, self.rank)
-        return [wish for wish in behaviours() if (wish["arm"], wish.get("tokens"), wish.get("rank", self.rank)) == mine]
+        mine = {"arm": self.arm.name, "tokens": tokens, "rank": self.rank, "pair": self.pair}
+        usual = {**mine, "tokens": None}
+        return [wish for wish in behaviours() if all(wish.get(name, usual[name]) == mine[name] for name in mine)]
 
     def _meet(self, name):
         """Wait for every rank: one that is gone leaves the others waiting."""
