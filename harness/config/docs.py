@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def valid(annotation: Any) -> str:
     if typing.get_origin(inner) is typing.Literal:
         return f"{', '.join(map(str, typing.get_args(inner)))}{none}"
     if typing.get_origin(inner) is not typing.Annotated:
-        return {int: "an integer", float: "a number", bool: "true or false"}.get(inner, "a text") + none
+        return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}.get(inner, "") + none
     kind, *more = typing.get_args(inner)
     words = [one.words for one in more if isinstance(one, Text)]
     words += [str(one) for one in more if isinstance(one, Within)]
@@ -93,10 +93,10 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of a composed configuration with its value; lists of sections count as one value."""
+def flat(config: Mapping[str, Any], prefix: str = "", whole: Container[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Every key of a composed configuration with its value; lists of sections, and keys in `whole`, are one value."""
     for key, held in config.items():
-        if isinstance(held, Mapping) and held:
-            yield from flat(held, f"{prefix}{key}.")
+        if isinstance(held, Mapping) and held and f"{prefix}{key}" not in whole:
+            yield from flat(held, f"{prefix}{key}.", whole)
         else:
             yield f"{prefix}{key}", held

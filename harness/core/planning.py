@@ -63,11 +63,11 @@ def make(wanted: Wanted, repository: Path, exports: Path, environ: Mapping[str, 
     Raises:
         TreeError: a tree that cannot be exported, built or loaded, or trees that no one program can measure.
     """
-    blocks = tuple(study.program(wanted.study).blocks(wanted.settings, ()))
+    program: Any = study.program(wanted.study)
+    blocks = tuple(program.blocks(wanted.settings, ()))
     resolved = [trees.resolve(repository, name) for name in wanted.trees]
     names = list(dict.fromkeys(resolved))
     owners = [names.index(one) for one in resolved]
-    program: Any = study.program(wanted.study)
     slots = trees.export(repository, names, exports, getattr(program, "EXPORTED", ()))
     try:
         backends = sorted({batch.backend for block in blocks for batch in block.batches})

@@ -1,5 +1,6 @@
 """Help: the names with their purpose, and the keys of one of them on one screen."""
 
+import dataclasses
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,8 @@ from harness.config.compose import axes_of, compose
 from harness.config.docs import Doc
 from harness.desk.desk import Desk
 from harness.desk.launcher import Launcher
+from harness.records import Envelope, Row, schema
+from harness.report.markdown import table
 
 _ACTIONS = {
     "run": "plan the study and run what is not recorded yet (the default)",
@@ -76,7 +79,7 @@ def keys(name: str, primary: str, desk: Desk) -> Iterator[tuple[str, Any, Doc]]:
     for group in _groups(primary, desk.conf):
         if group not in axes and (options := overrides.options(desk.conf, group)):
             yield group, _option(primary, group, desk.conf), Doc("a group of the settings below", ", ".join(options))
-    for key, held in docs.flat({name: held for name, held in config.items() if name not in axes}):
+    for key, held in docs.flat({name: one for name, one in config.items() if name not in axes}, whole=known):
         doc = known.get(key) or Doc(_commented(key, comments, desk.conf))
         if not isinstance(held, list) or not held or not isinstance(held[0], Mapping):
             yield key, held, doc
@@ -129,9 +132,43 @@ def _commented(key: str, comments: Mapping[str, str], conf: Path) -> str:
     return ""
 
 
+def formats() -> str:
+    """What is on record: every column of every table that a study writes. It is docs/format.md."""
+    tables: dict[type[Row], dict[str, None]] = {}
+    for name in study.names():
+        for one in vars(study.program(name)).values():
+            if isinstance(one, type) and issubclass(one, Row) and hasattr(one, "table"):
+                tables.setdefault(one, {})[f"`{name}`"] = None
+    parts = ["# Records, column by column", _FORMATS, "## Every row of a trial", _columns(Envelope)]
+    for kind, names in sorted(tables.items(), key=lambda item: item[0].table):
+        lead = f"{(kind.__doc__ or '').splitlines()[0]} Written by {', '.join(names)}."
+        parts += [f"## {kind.table}", lead, _columns(kind, Envelope if issubclass(kind, Envelope) else Row)]
+    return "\n\n".join(parts) + "\n"
+
+
+_FORMATS = """
+Records are Parquet files. Read them with `harness.records.frame`, or with any reader of Parquet; archived files of
+earlier formats are read with the names of this page. Every file says in its metadata its format, its table, its number
+of rows, and the sha256 of its rows. This page is generated from the dataclasses of the studies.
+""".strip()
+
+
+def _columns(kind: type[Row], shared: type[Row] = Row) -> str:
+    """The columns of a table beside those that it shares with others."""
+    said, common = docs.arguments(kind), {one.name for one in dataclasses.fields(shared)}
+    lines = [
+        [f"`{one.name}`", str(one.type).replace("item: ", ""), "yes" if one.nullable else "no", said.get(one.name, "")]
+        for one in schema(kind)
+        if one.name not in common
+    ]
+    return table(["column", "type", "null", "meaning"], lines)
+
+
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, Mapping):
+        return "{...}"
     if isinstance(value, bool):
         return str(value).lower()
     return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)

@@ -61,6 +61,7 @@ def on_gpus() -> SimpleNamespace:
 
 def load(backend: str) -> None:
     """Load whatever of the tree a process of a backend may come to need: names load their modules when first used."""
+    assert getattr(modules().afdep, "Trace", modules)  # of recorded ids; trees of old have none
     if backend == "cuda":
         assert on_gpus().memory
         assert _buffer()

@@ -67,6 +67,7 @@ class RoundTrip(Envelope):
         rank: null where the cell is failed or void.
         role: attention or ffn.
         latency_us: `reducer` of `samples_us`, of this rank; a cell is the maximum over its Attention ranks.
+        reducer: what `latency_us` is of its samples, in words.
         samples_us: one round trip per timed exchange or replay, in order.
         registered_bytes: of registered memory of this rank.
         loaded_digest, loaded_protocol, loaded_switches: as the loaded library reports them.

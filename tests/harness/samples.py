@@ -140,8 +140,12 @@ def _ended(own: Plan, batch: Batch, trial: Trial, us: float, ending: str, device
     proofs, parts = own.settings.backend.proof_exchanges, {0: roles} if sim else {int(r): {r: roles[r]} for r in roles}
     said: dict[int, Any] = {
         process: {
-            **{"samples_us": {rank: times[rank] for rank in held}, "proofs": proofs, "least_bytes": 0},
-            **{"exchanges": 20, "host_us": None if sim else 70.5, "calls": None if sim else {"cudaLaunch": 20.0}},
+            "samples_us": {rank: times[rank] for rank in held},
+            "proofs": proofs,
+            "least_bytes": 0,
+            "exchanges": 20,
+            "host_us": None if sim else 70.5,
+            "calls": None if sim else {"cudaLaunch": 20.0},
         }
         for process, held in parts.items()
     }
@@ -160,12 +164,16 @@ def _loaded(arm: PlannedArm) -> dict[str, Any]:
 def _stamped(own: Plan, batch: Batch, trial: Trial, row: RoundTrip, device: str, changes: dict[str, Any]) -> RoundTrip:
     """As the ledger stamps it."""
     sim = batch.backend == "sim"
-    fields: dict[str, Any] = {
-        **{"study": "screen", "plan_hash": own.plan_hash, "key": own.trial_key(batch, trial), "run": "r1"},
-        **{"command": "c", "created": EPOCH, "backend": batch.backend, "machine": row.machine if sim else device},
-        **{"native_digest": "n12345678", "library_digest": "t1", "measuring_digest": "m1"},
-        **({} if sim else {"gpu_uuid": f"GPU-{row.rank}", "torch": "2", "driver": "1"}),
-    }
+    stamp = record(
+        plan_hash=own.plan_hash,
+        key=own.trial_key(batch, trial),
+        backend=batch.backend,
+        machine=row.machine if sim else device,
+    )
+    names = ("study", "plan_hash", "key", "run", "command", "created", "backend", "machine", "native_digest")
+    fields = {name: getattr(stamp, name) for name in (*names, "library_digest", "measuring_digest")}
+    if not sim:
+        fields |= {"gpu_uuid": f"GPU-{row.rank}", "torch": "2", "driver": "1"}
     return dataclasses.replace(row, **(fields | changes))
 
 

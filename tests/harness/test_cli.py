@@ -90,10 +90,12 @@ def test_every_key_that_help_offers_has_a_meaning_and_is_accepted(name, action):
     config = compose(primary, [], DESK.conf)
     keys = {key: doc for key, _, doc in usage.keys(name, primary, DESK)}
     assert [key for key, doc in keys.items() if not doc.meaning] == []
-    values = [key for key in keys if "." in key or not isinstance(config.get(key), dict | None)]
+    groups = [key for key in keys if options(DESK.conf, key) and isinstance(config.get(key), dict | None)]
+    values = [key for key in keys if key not in groups]
     found = {key: reduce(lambda level, part: level[part], key.split("."), config) for key in values}
+    found = {key: one for key, one in found.items() if not isinstance(one, dict)}
     compose(primary, [f"{key}={one if one == '???' else json.dumps(one)}" for key, one in found.items()], DESK.conf)
-    for group in set(keys) - set(values):
+    for group in groups:
         compose(primary, [f"{group}={options(DESK.conf, group)[0]}"], DESK.conf)
 
 

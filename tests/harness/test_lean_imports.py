@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness import study
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("hydra", "omegaconf", "submitit", "matplotlib", "pandas", "scipy")
+DESK = ("harness.desk", "harness.report", "harness.config")
+PROGRAMS = [f"harness.studies.{name.replace('-', '_')}.program" for name in study.names()]
+RUNNING = ["harness.core.worker", "harness.core.executor", "harness.core.node", "harness.core.probe", *PROGRAMS]
 
 
 def loaded_by(module: str) -> set[str]:
@@ -16,34 +21,36 @@ def loaded_by(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-RUNNING = "worker executor probe plan offline simulated device.measuring device.rank validation.offline".split()
+def packages(names: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
 
 
-@pytest.mark.parametrize("module", [f"harness.{name}" for name in RUNNING])
-def test_running_a_plan_loads_no_hydra_and_no_cluster_client(module):
-    assert not {name.partition(".")[0] for name in loaded_by(module)} & set(HEAVY)
+@pytest.mark.parametrize("module", RUNNING)
+def test_running_a_plan_loads_no_hydra_no_cluster_client_and_nothing_of_the_desk(module):
+    names = loaded_by(module)
+    assert not packages(names) & {*HEAVY, "torch", "yaml"}
+    assert not [name for name in names if name.startswith(DESK)]
 
 
-@pytest.mark.parametrize("module", ["harness.offline", "harness.device.measuring", "harness.device.rank"])
-def test_only_a_ranks_own_arm_loads_torch_or_yaml(module):
-    assert not {name.partition(".")[0] for name in loaded_by(module)} & {"torch", "yaml"}
-
-
-@pytest.mark.parametrize("module", ["harness.worker", "harness.device.rank"])
-def test_nothing_of_the_tree_is_loaded_before_a_process_has_checked_its_sources(module):
-    assert not {name for name in loaded_by(module) if name.partition(".")[0] == "afdep"}
+def test_nothing_of_the_tree_is_loaded_before_a_process_has_checked_its_sources():
+    assert "afdep" not in packages(loaded_by("harness.core.worker"))
 
 
 def test_the_check_sees_hydra_where_it_is():
-    assert "hydra" in {name.partition(".")[0] for name in loaded_by("harness.compose")}
+    assert {"hydra", "yaml"} <= packages(loaded_by("harness.config.compose"))
+
+
+def test_a_desk_that_draws_nothing_loads_no_plots():
+    assert not packages(loaded_by("harness.desk.run")) & {"matplotlib", "pandas", "torch"}
 
 
 def test_records_load_nothing_of_ours():
     ours = {name for name in loaded_by("harness.records") if name.partition(".")[0] in ("harness", "afdep")}
     assert ours - {"harness"} == {
         "harness.records",
+        "harness.records.archived",
+        "harness.records.envelope",
         "harness.records.errors",
         "harness.records.files",
-        "harness.records.schema",
-        "harness.records.store",
+        "harness.records.table",
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import MpsError
+from harness.machine import keeper
 from harness.machine.mps import private_daemon
 from tests.harness.watching import wait_until
 
@@ -122,6 +123,7 @@ def test_a_machine_without_mps_is_refused_with_the_reason(tmp_path):
 
 HOLDER = """
 import os, time
+from harness.machine import keeper
 from harness.machine.mps import private_daemon
 with private_daemon(os.environ) as daemon:
     print(daemon.folder, flush=True)
@@ -143,3 +145,18 @@ def test_a_daemon_ends_also_where_the_process_that_started_it_is_killed_with_its
     os.killpg(holder.pid, signal.SIGKILL)
     holder.communicate()
     wait_until(lambda: not control.daemons() and not folder.exists(), "the end of the daemon and of its folder")
+
+
+@pytest.mark.parametrize(("last", "alive"), [([], False), (["ended"], True)], ids=["killed", "ended well"])
+def test_a_keeper_ends_the_groups_of_a_starter_that_did_not_end_well(last, alive):
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as group:
+        try:
+            assert keeper.main([f"group {group.pid}", "group 999999999", "group nonsense", *last]) == (
+                0 if alive else 1
+            )
+            if alive:
+                assert group.poll() is None
+            else:
+                assert group.wait(5) == -signal.SIGKILL
+        finally:
+            group.kill()

@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from harness import published
 from harness.errors import PublishedError
-from harness.published import Point
+from harness.report import published
+from harness.report.published import Point
 
 
 def test_the_main_table_has_both_arms_and_the_change_of_every_cell():

@@ -1,18 +1,12 @@
 """Pages, archives, exports and what is said of records: from plans and records alone."""
 
 import dataclasses
-import json
-import subprocess
-import sys
-from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from harness.desk import archive, report, run, select, status
+from harness.desk import report, run, select, status
 from harness.desk.desk import Workspace
-from harness.errors import HarnessError, ReportError, UsageError
-from harness.records.frames import NoRecordsError
+from harness.errors import HarnessError, ReportError
 from harness.report.page import num_missing
 from tests.harness.conftest import Bench, make_bench
 from tests.harness.samples import FREE, ROW, lay, on_gpus, plan, records, settings
@@ -202,160 +196,6 @@ def test_records_are_counted_by_table_backend_and_status(measured):
     assert "| round_trips | sim     | ok     |    8 |" in measured.text
 
 
-def test_archived_records_give_the_same_page_beside_their_copy(measured):
-    found, text = says(measured, archive.archive, "name=once")
-    assert found == 0
-    assert "written: records/once, reports/once.md" in text
-    kept = measured.root / "records" / "once"
-    assert [path.stem for path in (kept / "plans").iterdir()] == [measured.plan_file.plan_hash]
-    page = (measured.root / "reports" / "once.md").read_text()
-    assert says(measured, report.run, "source=records/once")[0] == 0
-    assert (measured.root / "reports" / "once.md").read_text() == page
-    assert "21.6 (31.6" in page
-
-
-def test_an_archive_that_is_there_goes_only_where_that_is_said_and_is_named(measured):
-    kept = measured.root / "records" / "twice"
-    for old in (kept / "plans" / "p0.json", kept / "records" / "p0" / "q0.parquet"):
-        old.parent.mkdir(parents=True, exist_ok=True)
-        old.write_text("old")
-    with pytest.raises(UsageError, match="name: expected a new one, received 'twice', which is there"):
-        archive.archive("screen", ["name=twice"], measured.desk)
-    assert (kept / "plans" / "p0.json").read_text() == "old"
-    found, text = says(measured, archive.archive, "name=twice", "replace=true")
-    assert found == 0
-    assert "replaced: 2 files of records/twice" in text
-    assert [path.name for path in (kept / "records").iterdir()] == [measured.plan_file.plan_hash]
-
-
-@pytest.mark.parametrize("name", ["published", "upstream", "../x", "A", "a/b", "x" * 65])
-def test_records_are_archived_under_a_plain_name_alone(measured, name):
-    with pytest.raises(HarnessError, match="name: expected") as caught:
-        archive.archive("screen", [f"name={name}"], measured.desk)
-    assert len(str(caught.value).splitlines()) == 2
-
-
-def test_an_archive_that_finds_no_place_leaves_what_was_there(measured, monkeypatch):
-    assert says(measured, archive.archive, "name=stays")[0] == 0
-    before = sorted((measured.root / "records" / "stays").rglob("*"))
-
-    def full(path, content):
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(archive.files, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
-        archive.archive("screen", ["name=stays", "replace=true"], measured.desk)
-    assert sorted((measured.root / "records" / "stays").rglob("*")) == before
-    assert not list((measured.root / "records").glob(".*"))
-
-
-READERS = {
-    ".csv": pd.read_csv,
-    ".json": lambda path: pd.DataFrame(json.loads(Path(path).read_text())),
-    ".parquet": pd.read_parquet,
-}
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_records_are_exported_with_every_row_and_column(measured, tmp_path, kind):
-    path = tmp_path / f"new/out{kind}"
-    found, text = says(measured, archive.export, f"file={path}")
-    table = READERS[kind](path)
-    assert found == 0
-    assert f"written: {path}, 8 rows of {len(table.columns)} columns" in text
-    assert sorted(table["latency_us"]) == sorted(one.latency_us for one in measured.records())
-    assert set(table["native_digest"]) == {measured.plan_file.plan.trees[0].native_digest("sim")}
-    assert {"status", "reason", "num_experts", "samples_us", "run", "attempt"} <= set(table.columns)
-    assert not list(path.parent.glob(".*"))
-
-
-def test_archived_records_are_exported_under_the_names_of_today(measured, tmp_path):
-    root = Path(__file__).resolve().parents[2]
-    assert says(measured, archive.export, f"source={root}/records/main-table", f"file={tmp_path}/x.csv")[0] == 0
-    table = pd.read_csv(tmp_path / "x.csv")
-    assert {"num_experts", "status", "reason"} <= set(table.columns)
-    assert {"experts", "void_reason", "fail_reason"}.isdisjoint(set(table.columns) - {"void_reason", "fail_reason"})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("file=x.xlsx", "file: expected one it knows, received '.xlsx'.\nValid: .csv, .json, .parquet"),
-        ("file=there.csv", "file: expected a new one, received there.csv, which is there"),
-        ("", "file: expected a value, received none"),
-    ],
-    ids=["another kind", "there", "none"],
-)
-def test_an_export_to_another_place_is_refused(measured, text, message):
-    (measured.root / "there.csv").write_text("mine")
-    with pytest.raises(HarnessError, match=message):
-        archive.export("screen", [text] if text else [], measured.desk)
-    assert (measured.root / "there.csv").read_text() == "mine"
-
-
-def test_an_export_that_finds_no_place_leaves_no_part_of_a_file(measured, tmp_path, monkeypatch):
-    def cut(frame, path, **_):
-        Path(path).write_text("half")
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", cut)
-    with pytest.raises(OSError, match="No space left"):
-        archive.export("screen", [f"file={tmp_path}/x.csv"], measured.desk)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_export_of_no_records_says_so(bench, tmp_path):
-    lay(bench.out(""), plan(), [])
-    with pytest.raises(NoRecordsError, match="expected records of one table, received no records"):
-        archive.export("screen", [f"file={tmp_path}/x.csv"], bench.desk)
-
-
-def test_what_dead_runs_left_is_swept_by_the_next_run_and_what_failed_stays(bench):
-    left = [bench.out("trees/run-dead/slot0"), bench.out("scratch/batch-dead/0"), bench.out("failures/batch-kept")]
-    for folder in left:
-        folder.mkdir(parents=True)
-        (folder / "file").write_text("")
-    bench.out("plans").mkdir()
-    half = [bench.out("plans") / ".p1.json.abcd.tmp", bench.out("records") / "p1" / ".x.parquet.abcd.tmp"]
-    for file in half:
-        file.parent.mkdir(exist_ok=True, parents=True)
-        file.write_text("half")
-    run.plan("screen", ["screen=grid", "tokens=[1]"], bench.desk)
-    assert [folder.exists() for folder in left] == [False, False, True]
-    assert not any(file.exists() for file in half)
-
-
-def test_nothing_is_swept_while_another_run_of_the_folder_is_alive(bench):
-    folder = bench.out("trees/run-alive")
-    folder.mkdir(parents=True)
-    with run._alive(Workspace(bench.out(""))):
-        folder.mkdir(exist_ok=True)
-        run.plan("screen", ["screen=grid", "tokens=[1]"], bench.desk)
-        assert folder.exists()
-
-
-FULL = """
-import resource, sys
-from pathlib import Path
-from harness import cli
-from tests.harness.conftest import Bench
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-root = Path(sys.argv[1])
-sys.exit(cli.main(["screen", "archive", "name=full"], Bench(root, {}).desk))
-"""
-
-
-def test_a_file_that_grows_too_large_is_an_error_of_two_lines_that_names_its_folder(measured):
-    root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", FULL, str(measured.root)]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 4
-    problem, _ = done.stderr.splitlines()
-    assert "records/" in problem
-    assert "File too large" in problem
-    assert not (measured.root / "records" / "full").exists()
-
-
 def test_trials_that_were_not_run_are_missing_of_every_round_that_is_written(several):
     (part, *_) = select.select("screen", {"source": "out", "launcher": {"out": "out"}}, several.desk).parts
     assert num_missing(part) == 0
@@ -367,3 +207,10 @@ def test_measured_plans_are_a_page_of_their_own_kind(bench):
     assert says(bench, report.run)[0] == 0
     (page,) = bench.out("reports").rglob("report.md")
     assert page.read_text().startswith("# Measured round trips\n")
+
+
+def test_a_page_of_archived_records_mirrors_them_and_that_of_others_lies_beside_them(measured, tmp_path):
+    root = measured.root
+    assert report.page_of(root / "records" / "h200", measured.desk) == root / "reports" / "h200.md"
+    assert report.page_of(root / "records" / "a" / "b.parquet", measured.desk) == root / "reports" / "a" / "b.md"
+    assert report.page_of(tmp_path / "h200", measured.desk) == tmp_path / "h200.md"

@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.statistics import (
-    Pair,
-    cell_latency_us,
-    change_pct,
-    median_and_worst,
-    num_agreeing,
-    rms_relative_error_pct,
-)
+from harness.ranks.exchanges import latency_us
+from harness.report.statistics import Pair, change_pct, median_and_worst, num_agreeing, rms_relative_error_pct
+from tests.harness.samples import record
 
 US = st.floats(0.5, 1e4)
 PAIRS = st.lists(st.builds(Pair, US, US), min_size=1, max_size=12)
@@ -56,7 +51,12 @@ def test_the_order_of_repeats_does_not_matter(pairs):
 @given(PAIRS)
 def test_all_agree_exactly_when_all_have_one_sign(pairs):
     signs = {math.copysign(1, pair.log_ratio) if pair.log_ratio else 0 for pair in pairs}
-    assert (num_agreeing(pairs) == len(pairs)) == (len(signs) == 1 and 0 not in signs)
+    assert (num_agreeing(pairs) == len(pairs)) == (len(signs) == 1)
+
+
+def test_repeats_that_do_not_differ_at_all_agree():
+    assert num_agreeing([Pair(20.0, 20.0)] * 3) == 3
+    assert num_agreeing([Pair(20.0, 20.0), Pair(20.0, 19.0)]) == 1
 
 
 def test_the_mean_is_geometric():
@@ -64,8 +64,10 @@ def test_the_mean_is_geometric():
 
 
 @given(st.lists(US, min_size=1, max_size=8))
-def test_a_cell_is_its_slowest_rank(medians_us):
-    assert cell_latency_us(medians_us) == max(medians_us)
+def test_a_cell_is_its_slowest_attention_rank(medians_us):
+    ranks = [record(rank=1 + index, latency_us=us) for index, us in enumerate(medians_us)]
+    slow = record(rank=0, role="ffn", latency_us=2e4)
+    assert latency_us([slow, *ranks]) == max(medians_us)
 
 
 @given(st.lists(US, min_size=1, max_size=8), st.floats(-0.5, 0.5))

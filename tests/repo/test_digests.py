@@ -9,7 +9,8 @@ import pytest
 
 from afdep import build
 from afdep.digest import CodeDigest, NativeDigest, native_digest
-from harness import arms, records
+from harness.records import read, record_files
+from harness.studies.screen.settings import EXTERNAL
 
 FILE = Path(__file__).parents[2] / "records" / "digests.csv"
 ROWS: list[Any] = list(csv.DictReader(FILE.read_text("utf-8").splitlines()))
@@ -61,7 +62,7 @@ def test_a_row_names_the_code_that_this_tree_is_compiled_to(row: Any) -> None:
 
 
 def test_the_figures_of_the_archive_lead_to_native_sources(root: Path) -> None:
-    kept = records.read(sorted((root / "records" / "h200").glob("records/*/*.parquet"))).records
-    loaded = {one.loaded_digest for one in kept if not arms.is_external(one.arm)}
+    kept = read(record_files(root / "records" / "h200")).rows
+    loaded = {row["loaded_digest"] for row in kept if row["arm"] not in EXTERNAL}
     assert loaded <= {row["old_digest"] for row in ROWS if row["target"] == "cuda"}
     assert loaded

@@ -1,5 +1,6 @@
 """Screens on ranks that are real processes without GPUs: what they leave when all goes well, and when one does not."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -8,16 +9,13 @@ import pytest
 from afdep import Machine
 from harness.core.process import environment
 from harness.core.start import Seat, Start
+from harness.ranks.exchanges import RoundTrip
 from tests.harness.conftest import Bench, make_bench
 from tests.harness.test_mps import Control
 from tests.harness.watching import processes_in, wait_until
 
 GPUS = ("backend=upstream", "backend.pairs=2", "backend.device.wait_timeout_s=1")
-ARMS = [
-    *("m2n", "afdep", "afdep@bd4db4da"),
-    *(f"afdep[AFDEP_{name}=1]" for name in ("UNION_NOTIFY", "ALL_RANK_EXIT", "GRID_SYNC_EXIT", "UNION_BUFFERS")),
-]
-"""Arms that one screen can tell apart: each meets an end of its own."""
+ARMS = ("m2n", "afdep", "afdep@bd4db4da", "afdep[AFDEP_UNION_NOTIFY=1]", "afdep[AFDEP_ALL_RANK_EXIT=1]")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +60,8 @@ def test_a_second_screen_of_ranks_measures_nothing(measured_ranks):
     assert measured_ranks.record_files() == before
 
 
+H200 = Machine.load("h200-nvlink").constants()
+TWO_HOPS_US = 2 * H200["nvlink_latency_ns"] / 1e3
 ENDS = {
     "raises": ({"do": "raise", "word": "wrong bit"}, "failed", "rank 1: RuntimeError: wrong bit"),
     "is not exact": ({"do": "raise", "word": "row 3", "when": "prove"}, "failed", "rank 1: RuntimeError: row 3"),
@@ -73,20 +73,30 @@ ENDS = {
         "void",
         "machine: the plan expects h200-nvlink, this rank runs on NVIDIA A100",
     ),
+    "is too fast": (
+        {"do": "take", "us": 0.25},
+        "void",
+        f"impossible: 0.375 us for a round trip, whose 2 hops take {TWO_HOPS_US:.3f} us",
+    ),
 }
+PLACES = list(itertools.product(ARMS[1:], (0, 1)))
+"""Arm and pair in which each of them happens."""
+
+
+def row_of(end: str, bench: Bench, tokens: int = 8) -> list[RoundTrip]:
+    """The records of the process in which it happens."""
+    place = (*PLACES[list(ENDS).index(end)], tokens)
+    return [one for one in bench.records() if (one.arm, one.pair, one.tokens) == place]
 
 
 @pytest.fixture(scope="module")
 def graveyard(tmp_path_factory):
-    """A screen in which rank 1 of each arm but one meets an end of its own, beside a library that is not installed."""
+    """A screen in which rank 1 of most processes meets an end of its own, beside a library that is not installed."""
     bench = make_bench(tmp_path_factory.mktemp("graveyard") / "repository")
-    tokens = {"raise": 8, "kill": 8, "exit": 8}
-    bench.behave(
-        *(
-            {"arm": arm, "rank": 1, "tokens": tokens.get(wish["do"]), **wish}
-            for arm, (wish, _, _) in zip(ARMS[1:], ENDS.values(), strict=True)
-        )
-    )
+    wishes = []
+    for (arm, pair), (wish, _, _) in zip(PLACES, ENDS.values(), strict=False):
+        wishes.append({"arm": arm, "pair": pair, "rank": 1, "tokens": None if wish["do"] == "report" else 8, **wish})
+    bench.behave(*wishes)
     arms = ",".join(f"'{arm}'" for arm in [*ARMS, "deepep"])
     assert bench.screen(*GPUS, f"arm=[{arms}]") == 4
     return bench
@@ -95,10 +105,16 @@ def graveyard(tmp_path_factory):
 @pytest.mark.parametrize("end", ENDS)
 def test_a_rank_that_ends_takes_its_process_along_with_the_reason(graveyard, end):
     _, status, reason = ENDS[end]
-    rows = [one for one in graveyard.records() if one.arm == ARMS[1 + list(ENDS).index(end)]]
-    broken = [one for one in rows if one.tokens == 8]
-    assert {(one.status, one.rank, one.latency_us) for one in broken} == {(status, None, None)}
-    assert all(reason in one.reason for one in broken), {one.reason for one in broken}
+    rows = row_of(end, graveyard)
+    assert {one.status for one in rows} == {status}
+    assert all(reason in one.reason for one in rows), {one.reason for one in rows}
+    measured = end == "is too fast"
+    assert all((one.rank is None) != measured and (one.samples_us is None) != measured for one in rows)
+
+
+def test_a_figure_that_no_machine_gives_is_void_and_kept(graveyard):
+    rows = row_of("is too fast", graveyard)
+    assert {one.rank: one.latency_us for one in rows}[1] == 0.375
 
 
 def test_one_arm_that_ends_harms_no_other_and_no_peer_stays(graveyard):
@@ -107,8 +123,7 @@ def test_one_arm_that_ends_harms_no_other_and_no_peer_stays(graveyard):
 
 
 def test_a_cell_that_was_measured_ahead_of_a_failure_is_kept(graveyard):
-    early = [one for one in graveyard.records() if (one.arm, one.tokens) == (ARMS[3], 1)]
-    assert {one.status for one in early} == {"ok"}
+    assert {one.status for one in row_of("killed", graveyard, tokens=1)} == {"ok"}
 
 
 def test_a_library_that_is_not_installed_voids_its_arm_alone(graveyard):
@@ -119,7 +134,7 @@ def test_every_failure_is_listed_with_a_folder_that_stays(graveyard):
     reasons = {one.reason for one in graveyard.records() if one.status == "failed"}
     listed = {line.removeprefix("failed: ") for line in graveyard.lines if line.startswith("failed: ")}
     folders = [line.partition(" in ")[2] for line in graveyard.lines if line.startswith("  all of stderr in ")]
-    assert len(reasons) == 4
+    assert len(reasons) == 4  # each once: the ends that are failures
     assert reasons <= listed
     assert all(list((graveyard.root / folder).glob("*.stderr")) for folder in folders)
     assert list(graveyard.out("scratch").iterdir()) == list(graveyard.out("trees").iterdir()) == []
@@ -129,35 +144,6 @@ def test_every_failure_is_listed_with_a_folder_that_stays(graveyard):
 def test_what_is_void_is_not_listed_as_failed(graveyard):
     listed = {line.removeprefix("failed: ") for line in graveyard.lines if line.startswith("failed: ")}
     assert listed.isdisjoint(one.reason for one in graveyard.records() if one.status == "void")
-
-
-def test_ranks_that_hang_end_with_the_time_of_their_process(bench):
-    bench.behave({"arm": "m2n", "tokens": 1, "rank": 1, "do": "hang"})
-    assert bench.screen(*GPUS, "tokens=[1]", "launcher.timeout_s=3") == 4
-    reasons = {one.reason for one in bench.records() if one.status == "failed"}
-    assert all("timeout: still running after 3 s" in one for one in reasons)
-    assert not processes_in(bench.root)
-
-
-H200 = Machine.load("h200-nvlink").constants()
-TWO_HOPS_US = 2 * H200["nvlink_latency_ns"] / 1e3
-IMPOSSIBLE = {
-    1: (0.25, f"impossible: 0.375 us for a round trip, whose 2 hops take {TWO_HOPS_US:.3f} us"),
-    2048: (9.0, f"GB/s one way over a link of {H200['nvlink_gb_per_s']:.0f} GB/s"),
-}
-
-
-def test_a_figure_that_no_machine_gives_is_void_and_kept(bench):
-    arm = "afdep@bd4db4da"
-    wishes = [
-        {"arm": arm, "tokens": tokens, "rank": 1, "do": "take", "us": us} for tokens, (us, _) in IMPOSSIBLE.items()
-    ]
-    bench.behave(*wishes)
-    assert bench.screen(*GPUS, "tokens=[1,2048]") == 3
-    voids = [one for one in bench.records() if one.status == "void"]
-    assert {(one.arm, one.tokens) for one in voids} == {(arm, 1), (arm, 2048)}
-    assert all(IMPOSSIBLE[one.tokens][1] in one.reason for one in voids)
-    assert all(one.samples_us is not None for one in voids)
 
 
 def test_a_rank_gets_its_place_and_no_variable_beyond_the_list():
@@ -172,7 +158,7 @@ def test_a_rank_gets_its_place_and_no_variable_beyond_the_list():
     assert "AFDEP_UNION_NOTIFY" not in found
 
 
-SHARED = ("backend=upstream", "backend.pairs=2", "layout=2A2F", "backend.ranks_per_gpu=2", "tokens=[1]")
+SHARED = ("backend=upstream", "backend.pairs=2", "layout=2A1F", "backend.ranks_per_gpu=2", "tokens=[1]")
 
 
 def daemon_of(bench: Bench, behaviour: str) -> Control:
@@ -195,19 +181,25 @@ def test_ranks_that_share_gpus_tell_so_and_leave_no_daemon_even_where_they_are_e
     afdep = [one for one in bench.records() if one.arm != "m2n"]
     assert {(one.status, one.placement) for one in afdep} == {("ok", "2 ranks on the fullest GPU")}
     assert {json.loads(one.observed)["gpus"] for one in afdep} == {2}
+    assert not processes_in(bench.root)
     wait_until(lambda: not control.daemons(), "the end of every daemon")
 
 
-def test_without_a_daemon_every_process_is_void_with_its_words(bench):
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """A screen of ranks that share GPUs, on a machine that refuses it."""
+    bench = make_bench(tmp_path_factory.mktemp("refused") / "repository")
     daemon_of(bench, "refuses")
     assert bench.screen(*SHARED) == 3
-    assert {(one.status, one.reason) for one in bench.records()} == {("void", "needs MPS: MPS is not supported")}
-    shown = [line for line in bench.lines if line.startswith("[")]
+    return bench
+
+
+def test_without_a_daemon_every_process_is_void_with_its_words(refused):
+    assert {(one.status, one.reason) for one in refused.records()} == {("void", "needs MPS: MPS is not supported")}
+    shown = [line for line in refused.lines if line.startswith("[")]
     assert all(": void: needs MPS: MPS is not supported" in line for line in shown)
 
 
 @pytest.mark.xfail(strict=True, reason="core: Executor._in_turn launches a batch again that has no place here")
-def test_a_process_without_a_place_is_void_once(bench):
-    daemon_of(bench, "refuses")
-    bench.screen(*SHARED)
-    assert [one.attempt for one in bench.records()] == [1] * 4
+def test_a_process_without_a_place_is_void_once(refused):
+    assert [one.attempt for one in refused.records()] == [1] * 4

@@ -1,6 +1,7 @@
 """Becomes afdep/build.py of a fake tree: nothing to compile, and a library that is as its sources say."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 from afdep.digest import native_digest
@@ -18,3 +19,7 @@ def build_cuda():
 
 def build_info(library):
     return {"digest": str(native_digest("cuda")), "target": "fake", "fiber": "none"}
+
+
+def sidecar(library):
+    return SimpleNamespace(code_digest="c0123456789abcdef", compiler="a fake compiler")

@@ -1,6 +1,5 @@
 """Becomes harness/ranks/device.py of a fake tree: real processes that meet in files, without torch or GPU."""
 
-import os
 import time
 from pathlib import Path
 
@@ -41,8 +40,9 @@ class OwnEnd:
 
     def __init__(self, group, what):
         self.arm, self.rank, self.layout = Arm.parse(what.arm), group.rank, Layout.parse(what.row.layout)
+        self.pair = group.session.batch.pair
         self.roles = {self.rank: str(self.layout.role(self.rank))}
-        reported = {"digest": str(native_digest()), "protocol": self.arm.protocol, "switches": self.arm.switches}
+        reported = {"digest": str(native_digest("cuda")), "protocol": self.arm.protocol, "switches": self.arm.switches}
         self.facts = {}
         for wish in self._wishes("report", None):
             reported |= {"digest": wish.get("digest", reported["digest"])}
@@ -74,8 +74,9 @@ class OwnEnd:
                 ACTIONS[wish["do"]](wish)
 
     def _mine(self, tokens):
-        mine = (self.arm.name, tokens, self.rank)
-        return [wish for wish in behaviours() if (wish["arm"], wish.get("tokens"), wish.get("rank", self.rank)) == mine]
+        mine = {"arm": self.arm.name, "tokens": tokens, "rank": self.rank, "pair": self.pair}
+        usual = {**mine, "tokens": None}
+        return [wish for wish in behaviours() if all(wish.get(name, usual[name]) == mine[name] for name in mine)]
 
     def _meet(self, name):
         """Wait for every rank: one that is gone leaves the others waiting."""
@@ -83,6 +84,3 @@ class OwnEnd:
         (folder / f"{name}-{self.rank}").touch()
         while not all((folder / f"{name}-{rank}").exists() for rank in range(self.layout.num_ranks)):
             time.sleep(0.01)
-
-
-assert os.environ.get("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1") == "1"

@@ -1,4 +1,4 @@
-"""Becomes afdep/sim/world.py of a fake tree: the World API with arithmetic for a clock and behaviour read from a file."""
+"""Becomes afdep/sim/world.py of a fake tree: a World with arithmetic for a clock, which behaves as a file says."""
 
 import json
 import os
