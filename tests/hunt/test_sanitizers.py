@@ -31,7 +31,7 @@ from afdep.sim import native
 library = native.load(Path(sys.argv[1]))
 error = ctypes.create_string_buffer(8)
 names = (ctypes.c_char_p * 1)(b"no such constant of the machine")
-library.sim_create(2, native.byref(native.OptionsStruct()), names, None, 1, error, 8)
+library.sim_create(2, ctypes.byref(native.OptionsStruct()), names, None, 1, error, 8)
 """
 
 
