@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class Plan:
     blocks: tuple[Block, ...]
     format: int = FORMAT
 
-    @property
+    @cached_property
     def plan_hash(self) -> str:
         return short_hash("p", as_data(self))
 

@@ -6,6 +6,7 @@ Their hash is that of the stored data, and each cell's key follows from it by th
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class ArchivedPlan(Plan):
 
     data: Mapping[str, Any] = None  # type: ignore[assignment]
 
-    @property
+    @cached_property
     def plan_hash(self) -> str:
         return short_hash("p", self.data)
 
