@@ -7,25 +7,6 @@ from pathlib import Path
 from afdep import Machine
 from afdep.machine import Constant
 from harness.errors import ConfigError, UsageError
-from harness.words import as_word_or_none
-
-
-def new_machine_file(value: object, repository: Path) -> Path | None:
-    """The value of `write`: the path of a file that is not there yet, or None.
-
-    Raises:
-        ValueReadError: no text.
-        UsageError: a file is there, or it is not named as a machine file.
-    """
-    word = as_word_or_none("write", value, "a path or none")
-    if word is None:
-        return None
-    path = repository / word
-    if path.exists() or path.suffix != ".yaml":
-        raise UsageError(
-            f"write: expected the path of a new .yaml file, received {word!r}.", "Machine files stay: choose another."
-        )
-    return path
 
 
 def write_over(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
@@ -37,9 +18,14 @@ def write_over(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
         changed: constants of the base.
 
     Raises:
+        UsageError: a file is there, or it is not named as a machine file.
         ConfigError: a constant that has no line of its own in the base.
-        FileExistsError: a file is there.
     """
+    if path.exists() or path.suffix != ".yaml":
+        raise UsageError(
+            f"write: expected the path of a new .yaml file, received {path.name!r}.",
+            "Machine files stay: choose another.",
+        )
     lines = base.read_text(encoding="utf-8").splitlines()
     for one in changed:
         places = [index for index, text in enumerate(lines) if text.startswith(f"{one.name}: {{")]
