@@ -1,6 +1,8 @@
 """`afdep-bench NAME [ACTION] key=value...`: finds the command, and turns every error into two lines and status 4."""
 
 import errno
+import io
+import shutil
 import sys
 import tempfile
 import traceback
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str], desk: Desk | None = None) -> int:
     except OutputClosedError:
         return Exit.UNREAD
     except Exception as error:
-        return _explain(error, desk)
+        return _explain(error, arguments, desk)
 
 
 def _run(arguments: Sequence[str], desk: Desk) -> int:
@@ -88,17 +90,16 @@ def _found(place: str) -> Callable[..., int]:
     return found
 
 
-def _explain(error: Exception, desk: Desk) -> int:
+def _explain(error: Exception, arguments: Sequence[str], desk: Desk) -> int:
     """Two lines: our errors bring them, a place that takes no file is named, and of any other the traceback is kept."""
     problem, next_step = getattr(error, "problem", None), getattr(error, "next_step", None)
     if isinstance(problem, str) and isinstance(next_step, str):
         return _complain(problem, next_step)
+    if isinstance(error, shutil.Error):  # of a copied tree: source, target and reason of each file
+        return _no_place(*error.args[0][0][1:])
     if isinstance(error, OSError) and error.errno in _NO_PLACE:
-        name = error.filename or error.filename2 or "files"
-        return _complain(
-            f"{name}: expected a place to read and write, received {error.strerror!r}.",
-            "Mend that place, or write launcher.out=FOLDER.",
-        )
+        out = next((word for word in reversed(arguments) if word.startswith("launcher.out=")), "=out")
+        return _no_place(error.filename or error.filename2 or f"folder {out.partition('=')[2]}", str(error.strerror))
     path = _errors_folder(desk) / "traceback.txt"
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     return _complain(f"unexpected {in_words(error)}", f"This is a defect; its traceback is in {path}.")
@@ -111,6 +112,11 @@ def _errors_folder(desk: Desk) -> Path:
         return Path(tempfile.mkdtemp(prefix="harness-error-"))
 
 
+def _no_place(name: str, received: str) -> int:
+    problem = f"{name}: expected a place to read and write, received {received!r}."
+    return _complain(problem, "Mend that place, or write launcher.out=FOLDER.")
+
+
 def _complain(problem: str, next_step: str) -> int:
     with suppress(OSError, ValueError):
         print(f"{problem}\n{next_step}", file=sys.stderr, flush=True)
@@ -119,4 +125,6 @@ def _complain(problem: str, next_step: str) -> int:
 
 def console() -> None:
     """Entry point of `afdep-bench` and of `python -m harness`."""
+    sys.stdout = sys.stdout or io.StringIO()  # None where whoever started this has closed it
+    sys.stderr = sys.stderr or io.StringIO()
     leave(main(sys.argv[1:]))

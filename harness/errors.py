@@ -71,10 +71,10 @@ class WorkspaceError(HarnessError, ValueError):
 
 
 class BundleError(HarnessError, ValueError):
-    """Plans, trees or a library that cannot travel together."""
+    """A plan or a library that cannot travel to a node."""
 
     def __init__(self, problem: str):
-        super().__init__(problem, "Plan the screens again from one tree, under an out folder of their own.")
+        super().__init__(problem, "Measure it here with launcher=local, or plan it without what cannot travel.")
 
 
 class RankError(HarnessError, RuntimeError):

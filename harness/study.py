@@ -7,11 +7,11 @@
 - `run(batch, group) -> Iterator[Said]`: runs in a fresh process, once for each rank, and says what came of each trial.
 - `judge(plan, batch, trial, ended) -> Sequence[Row]`: what that amounts to.
 
-`harness/studies/NAME/report.py` has `sections(results)`; no node loads it. `docs/architecture.md` walks through both.
+`harness/studies/NAME/report.py` has `text`, `summary` and `status`, each of the results; no node loads it.
+`docs/tutorial.md` builds a study from nothing.
 """
 
 import importlib.util
-import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -39,6 +39,23 @@ class Edit:
     file: str
     shipped: str
     instead: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An arm that batches of a tree run.
+
+    Args:
+        name: canonical name.
+        tree: index of the tree.
+        backend: sim or cuda.
+        shape: keyword arguments of a World in which it can be had; none for an arm that no tree builds.
+    """
+
+    name: str
+    tree: int
+    backend: str
+    shape: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -179,7 +196,8 @@ class Program(Protocol):
 
 def names() -> tuple[str, ...]:
     """The studies there are, by the names of their folders."""
-    return tuple(sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(studies.__path__) if one.ispkg))
+    programs = (path for folder in studies.__path__ for path in Path(folder).glob("*/program.py"))
+    return tuple(sorted(path.parent.name.replace("_", "-") for path in programs))
 
 
 def program(name: str) -> Program:

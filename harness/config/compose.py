@@ -33,22 +33,31 @@ def compose(primary: str, texts: Sequence[str], conf: Path) -> dict[str, Any]:
     translated = overrides.translate(texts, conf, axes)
     with initialize_config_dir(config_dir=str(conf.resolve()), version_base=None):
         try:
-            return _composed(primary, translated)
+            return _composed(primary, translated, conf)
         except (HydraException, OmegaConfBaseException) as error:
-            overrides.check_keys(translated, _composed(primary, _screen_choice(translated)), axes)
+            overrides.check_keys(translated, _composed(primary, _screen_choice(translated), conf), axes)
             first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
             raise ConfigError(f"{primary}: expected a configuration, received: {first}", "Mend conf/.") from error
 
 
 def axes_of(primary: str, conf: Path) -> tuple[str, ...]:
     """The groups of a configuration that take values as well as options."""
-    listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
-    named = {str(key).strip("/") for one in listed if isinstance(one, dict) for key in one}
+    named = _groups(primary, conf)
     return overrides.AXES if SCREEN in named else tuple(axis for axis in overrides.AXES if axis in named)
 
 
-def _composed(primary: str, translated: Sequence[str]) -> dict[str, Any]:
-    return _plain(hydra_compose(primary, list(translated)))
+def _groups(primary: str, conf: Path) -> set[str]:
+    """The groups that a configuration chooses options of."""
+    listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
+    return {str(key).strip("/") for one in listed if isinstance(one, dict) for key in one}
+
+
+def _composed(primary: str, translated: Sequence[str], conf: Path) -> dict[str, Any]:
+    """Hydra takes a key that is named like a group for one, so what is a plain value here is set behind it."""
+    groups = {*_groups(primary, conf), *axes_of(primary, conf)}
+    values = [text for text in translated if (key := text.partition("=")[0]) not in groups and (conf / key).is_dir()]
+    config = hydra_compose(primary, [text for text in translated if text not in values])
+    return _plain(OmegaConf.merge(config, OmegaConf.from_dotlist(values)))
 
 
 def _screen_choice(translated: Sequence[str]) -> list[str]:

@@ -79,7 +79,7 @@ def valid(annotation: Any) -> str:
     if typing.get_origin(inner) is typing.Literal:
         return f"{', '.join(map(str, typing.get_args(inner)))}{none}"
     if typing.get_origin(inner) is not typing.Annotated:
-        return {int: "an integer", float: "a number", bool: "true or false"}.get(inner, "") + none
+        return {int: "an integer", float: "a number", bool: "true or false"}.get(inner, "a text") + none
     kind, *more = typing.get_args(inner)
     words = [one.words for one in more if isinstance(one, Text)]
     words += [str(one) for one in more if isinstance(one, Within)]

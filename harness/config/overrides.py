@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
+from harness.config.docs import flat
 from harness.errors import UsageError, valid_names
 
 AXES = ("layout", "hidden", "dtype", "routing", "tokens", "arm")
@@ -114,6 +115,11 @@ def _axis(override: Override, value: object, names: Sequence[str]) -> str:
     axis, text = override.key_or_group, str(override.input_line).partition("=")[2]
     if isinstance(value, str) and value in names:
         return f"{axis}={value}"
+    if isinstance(value, str) and value.startswith("["):
+        raise UsageError(
+            f"{axis}: expected a list, received {value!r}, which does not read as one.",
+            "Quote a name that holds brackets: arm=[m2n,'afdep[AFDEP_UNION_NOTIFY=1]'].",
+        )
     if isinstance(value, str) and axis in NUMBER_AXES:
         raise UsageError(f"{axis}: expected integers or an option, received {value!r}.", valid_names(value, names))
     return f"++{axis}.values={text if isinstance(value, list) else f'[{text}]'}"
@@ -126,6 +132,7 @@ def _check_key(key: str, known: Mapping[str, object], axes: Sequence[str]) -> No
         if not isinstance(level, Mapping) or part not in level:
             inner = dict.fromkeys((*known, *axes)) if not walked else level if isinstance(level, Mapping) else {}
             names = [".".join((*walked, str(name))) for name in inner]
+            names += [name for name, _ in flat(known) if name.endswith(f".{key}")]
             raise UsageError(f"{key}: expected a key of the configuration, received another.", valid_names(key, names))
         walked.append(part)
         level = level[part]

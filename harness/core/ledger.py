@@ -193,14 +193,13 @@ def _endings(
 ) -> Iterator[tuple[int, Ended]]:
     """What there is of each trial whose turn has come: all of them where they count together.
 
-    Where each counts by itself, the first that not every rank has spoken of is the one that its processes ended in.
+    Where each counts by itself, the first that not every rank has spoken of is the one that its processes ended in,
+    or were interrupted in.
     """
     together, endings = block.on_loss == "void", {**told.endings, **told.failures}
     for index in told.attempt.trials:
         said = {} if told.spoiled or (interrupted and together) else told.said.get(index, {})
         whole = len(said) == num_ranks
-        if interrupted and not together and not whole and not told.spoiled:
-            return
         void = told.spoiled or told.void or interrupted
         yield index, Ended(said, told.opened, num_ranks, endings, void, files)
         if not (together or whole or told.void or told.spoiled):

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +21,10 @@ from harness.core import process
 from harness.core.codec import decode
 from harness.core.executor import Executor, Limits, Places
 from harness.core.identity import Sources
+from harness.core.progress import Progress
 from harness.core.trees import Slots
 from harness.errors import Exit, HarnessError, UsageError, valid_names
-from harness.records.envelope import FAILED, OK, Envelope
+from harness.records.envelope import FAILED, OK
 
 INDEX = "bundle.json"
 """The file that makes a folder a bundle."""
@@ -40,7 +42,8 @@ class Entry:
         num_trees: there.
         sources: Python files that its processes may load.
         expected_s: that it should take.
-        limit_s: after which it is ended.
+        limit_s: after which no batch is started.
+        grace_s: that one which runs then still has.
         jobs, timeout_s: of the launcher.
     """
 
@@ -53,6 +56,7 @@ class Entry:
     limit_s: float
     jobs: int
     timeout_s: float
+    grace_s: float = 30.0
 
 
 def entries(folder: Path) -> list[Entry]:
@@ -83,7 +87,7 @@ def _in_a_process(one: Entry, folder: Path) -> int:
         [*process.command("harness.core.node", "--plan", one.name)], cwd=folder, env=environ
     ) as child:
         try:
-            return child.wait(one.limit_s + 30)
+            return child.wait(one.limit_s + one.grace_s)
         except subprocess.TimeoutExpired:
             _say(f"{one.name}: ended after its limit; started again it goes on")
             child.terminate()
@@ -97,30 +101,27 @@ def run_plan(one: Entry, folder: Path) -> int:
     out = folder / OUT
     places = Places(out / "records" / one.plan, out / "journals" / one.plan, out / "scratch")
     slots = Slots((folder / SLOTS / one.slots).resolve(), one.num_trees)
-    began = time.monotonic()
-
-    def told(trial: Any, rows: Sequence[Envelope]) -> None:
-        status = rows[0].status if rows else "no record"
-        said = status if status == OK else f"{status}: {rows[0].reason if rows else ''}"
-        _say(f"{time.monotonic() - began:6.1f} s  {trial}: {said}")
-
+    progress = Progress(file.plan, time.monotonic, _say)
     limits = Limits(one.jobs, one.timeout_s, time.monotonic() + one.limit_s)
     executor = Executor(
         *(file, slots, one.sources, places, limits),
-        lambda batch, text: _say(f"{time.monotonic() - began:6.1f} s    {text}"),
-        told,
+        progress.stage,
+        progress.judged,
         os.environ,
         lambda: datetime.now(UTC),
         f"./{RUN} {one.name}",
     )
-    _say(f"plan {one.plan}: {executor.num_missing()} trials to run")
+    progress.total = executor.num_missing()
+    _say(f"plan {one.plan}: {progress.total} trials to run")
     with process.stopped_by_signals():
         executor.execute()
     for failure in executor.failures:
         _say(f"failed: {failure.reason}; all of stderr in {failure.folder}")
-    statuses = {row.status for row in executor.ledger.rows}
+    counted = Counter(row.status for row in executor.ledger.rows)
+    _say(f"{one.name}: {', '.join(f'{count} {name}' for name, count in sorted(counted.items())) or 'no'} records")
+    statuses = set(counted)
     found = Exit.FOUND if FAILED in statuses else Exit.OK if OK in statuses else Exit.NOTHING
-    return int(Exit.ERROR if executor.failures else found)
+    return int(Exit.ERROR if executor.failures and found == Exit.OK else found)
 
 
 def _say(line: str) -> None:

@@ -14,26 +14,9 @@ from harness.core import process, trees
 from harness.core.codec import decode
 from harness.core.identity import EXTERNAL, Identity, Sources, machine_digest
 from harness.core.plan import Plan, PlannedArm, Tree
-from harness.core.probe import REPORT
 from harness.core.trees import Slots
 from harness.errors import TreeError
-
-
-@dataclass(frozen=True)
-class Asked:
-    """An arm that batches of a tree run.
-
-    Args:
-        name: canonical name.
-        tree: index of the tree.
-        backend: sim or cuda.
-        shape: keyword arguments of a World in which it can be had; none for an arm that no tree builds.
-    """
-
-    name: str
-    tree: int
-    backend: str
-    shape: Mapping[str, Any] | None
+from harness.study import Asked
 
 
 @dataclass(frozen=True)
@@ -122,7 +105,7 @@ def _ask(slot: Path, name: str, request: Mapping[str, Any], environ: Mapping[str
             check=False,
         )
     told = [event for line in done.stdout.splitlines() if (event := process.hear(line)) is not None]
-    if done.returncode or not told or told[-1]["event"] != REPORT:
+    if done.returncode or not told or told[-1]["event"] != process.REPORT:
         said, next_step = process.last_words(done.stderr)
         reason = process.ending(done.returncode, None, said).rstrip(".")
         raise TreeError(

@@ -19,11 +19,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 from harness.core.identity import Identity, loaded
-from harness.core.process import Mouth, leave
+from harness.core.process import REPORT, Mouth, leave
 from harness.core.worker import backends
 from harness.study import program
 
-REPORT = "report"
 OPTIONAL = ("torch", "deep_ep")
 _DRIVER = ("harness.core.executor", "harness.core.worker", "harness.ranks.contract")
 
@@ -65,7 +64,7 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
         "native": {backend: contract.native_digest(backend) for backend in request["backends"]},
         "identities": identities,
         "library": loaded("afdep", slot),
-        "measuring": [name for name in loaded("harness", own) if name != "harness/core/probe.py"],
+        "measuring": loaded("harness", own),
     }
 
 

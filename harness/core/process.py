@@ -23,6 +23,9 @@ ALLOWED = (
 ORPHANED = 75
 """Exit status of a process whose starter is gone: nobody would know of its figures."""
 
+REPORT = "report"
+"""The event by which a tree that is asked says what it is."""
+
 _LONGEST_REASON = 600
 _STDERR_BYTES = 1 << 16
 """How much of the end of a process's standard error is looked at."""

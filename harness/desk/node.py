@@ -142,6 +142,6 @@ def check_self_contained(library: Path) -> None:
     """
     said = subprocess.run(["ldd", str(library)], capture_output=True, text=True, check=False).stdout
     needed = [Path(line.split()[0]).name for line in said.splitlines() if line.strip()]
-    foreign = [name for name in needed if not PROVIDED.fullmatch(name)]
+    foreign = [name for name in needed if not PROVIDED.fullmatch(name) and name != "statically"]
     if foreign or not needed:
         raise BundleError(f"{library.name}: expected to need no other library, received {foreign or 'no answer'}.")

@@ -1,11 +1,15 @@
 """`NAME run` and `NAME plan`: settings, plan, executor, and what came of it."""
 
+import fcntl
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import Any
 
+from afdep import controls
 from harness import study
 from harness.config.compose import compose
 from harness.config.read import read
@@ -14,20 +18,26 @@ from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
+from harness.core.progress import Progress
 from harness.desk import node, select
 from harness.desk.desk import Desk, Workspace
 from harness.desk.launcher import Launcher
-from harness.desk.progress import Progress
-from harness.errors import Exit
-from harness.records.envelope import OK
+from harness.errors import Exit, UsageError
+from harness.machine import gpus
 from harness.records.table import read as read_records
 from harness.records.table import record_files
 from harness.report.results import Part, Results
 
+_WRITTEN = ("plans", "records", "reports")
+"""Folders of a workspace where a writer that died may have left a file under its temporary name."""
+
 
 def run(name: str, texts: Sequence[str], desk: Desk) -> int:
     """Plan a study and run what is not recorded yet; a second run of the same plan measures nothing and says so."""
-    with planned(name, texts, desk) as (wanted, launcher, made, file):
+    wanted, launcher = asked(name, texts, desk)
+    if launcher.name == "local" and any(one.backend == "cuda" for one in wanted.arms):
+        _check_gpus()
+    with planned(wanted, launcher, texts, desk) as (made, file):
         if launcher.name == "node":
             return node.add(file, made.slots, made.sources, launcher, desk)
         workspace = Workspace.out(launcher.out, desk)
@@ -39,7 +49,8 @@ def run(name: str, texts: Sequence[str], desk: Desk) -> int:
 
 def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
     """Keep the plan of a study and say what it would take; nothing runs."""
-    with planned(name, texts, desk) as (_, launcher, _, file):
+    wanted, launcher = asked(name, texts, desk)
+    with planned(wanted, launcher, texts, desk) as (_, file):
         select.use(Workspace.out(launcher.out, desk), file)
         batches = [batch for block in file.plan.blocks for batch in block.batches]
         trials = sum(len(batch.trials) for batch in batches)
@@ -55,21 +66,59 @@ def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
     return Exit.OK
 
 
-@contextmanager
-def planned(name: str, texts: Sequence[str], desk: Desk) -> Iterator[tuple[Wanted, Launcher, Planned, PlanFile]]:
-    """What the words after a study say, its kept plan, and its trees in place for the block."""
+def asked(name: str, texts: Sequence[str], desk: Desk) -> tuple[Wanted, Launcher]:
+    """What the words after a study say.
+
+    Raises:
+        ControlError: a variable of the environment that no control reads, so that another arm might be meant.
+    """
+    controls.from_environ(desk.environ)
     config = compose(f"study/{name}", texts, desk.conf)
     launcher = read(Launcher, config.pop("launcher"), "launcher")
+    Workspace.out(launcher.out, desk)
+    return wanted_of(name, config, desk), launcher
+
+
+def _check_gpus() -> None:
+    """Refuse arms on GPUs where there are none, before anything is exported."""
+    here = gpus.found() if find_spec("torch") else "needs torch, which is not installed"
+    if isinstance(here, str):
+        raise UsageError(
+            f"backend: expected GPUs and torch for cuda, received a machine that {here}.",
+            "Run it there, plan it here for a node by launcher=node, or write backend=sim.",
+        )
+
+
+@contextmanager
+def planned(wanted: Wanted, launcher: Launcher, texts: Sequence[str], desk: Desk) -> Iterator[tuple[Planned, PlanFile]]:
+    """The kept plan of what is asked for, and its trees in place for the block."""
     workspace = Workspace.out(launcher.out, desk)
-    wanted = wanted_of(name, config, desk)
-    desk.print_line(f"{name} {wanted.name}: exporting, building and asking each tree what it is")
-    made = planning.make(wanted, desk.root, workspace.trees, desk.environ)
-    try:
-        command = shlex.join(["afdep-bench", name, *texts])
-        created = desk.now().isoformat(timespec="seconds")
-        yield wanted, launcher, made, plans.save(workspace.plans, made.plan, created, command)
-    finally:
-        made.slots.remove()
+    with _alive(workspace):
+        what = " ".join(dict.fromkeys((wanted.study, wanted.name)))
+        desk.print_line(f"{what}: exporting, building and asking each tree what it is")
+        made = planning.make(wanted, desk.root, workspace.trees, desk.environ)
+        try:
+            command = shlex.join(["afdep-bench", wanted.study, *texts])
+            created = desk.now().isoformat(timespec="seconds")
+            yield made, plans.save(workspace.plans, made.plan, created, command)
+        finally:
+            made.slots.remove()
+
+
+@contextmanager
+def _alive(workspace: Workspace) -> Iterator[None]:
+    """Runs of one out folder share a lock; who finds nobody there sweeps what dead ones have left."""
+    workspace.folder.mkdir(parents=True, exist_ok=True)
+    with (workspace.folder / ".alive").open("w") as stream:
+        with suppress(BlockingIOError):
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left = [*workspace.trees.glob("run-*"), *workspace.scratch.glob("batch-*")]
+            for folder in left:
+                shutil.rmtree(folder, ignore_errors=True)
+            for file in [one for part in _WRITTEN for one in (workspace.folder / part).rglob(".*.tmp")]:
+                file.unlink(missing_ok=True)
+        fcntl.flock(stream, fcntl.LOCK_SH)
+        yield
 
 
 def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
@@ -86,14 +135,7 @@ def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
 
 def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
     workspace = Workspace.out(launcher.out, desk)
-    program: Any = study.program(file.plan.study)
-    label, figure = getattr(program, "label", None), getattr(program, "figure", None)
-    progress = Progress(
-        (lambda trial: label(file.plan.settings, trial)) if label else str,
-        figure or (lambda rows: OK),
-        desk.clock,
-        desk.print_line,
-    )
+    progress = Progress(file.plan, desk.clock, desk.print_line)
     executor = Executor(
         file,
         made.slots,
@@ -131,5 +173,8 @@ def conclude(file: PlanFile, workspace: Workspace, executor: Executor, desk: Des
     desk.print_line("\n" + report.summary(results))
     for one in executor.failures:
         desk.print_line(f"failed: {one.reason}")
-        desk.print_line(f"  all of stderr in {desk.shown(one.folder) if one.folder else 'no folder'}")
+        if one.folder is not None:
+            kept = workspace.folder / "failures" / one.folder.name  # where no later run sweeps
+            kept.parent.mkdir(exist_ok=True)
+            desk.print_line(f"  all of stderr in {desk.shown(one.folder.rename(kept))}")
     return Exit.ERROR if executor.failures and report.status(results) == Exit.OK else int(report.status(results))

@@ -49,7 +49,7 @@ class Gpus:
 
 def found() -> Gpus | str:
     """The GPUs here, asked in a process of its own; or why there are none."""
-    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", _PROBE], capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         return f"needs GPUs: {said[-1].strip() if said else f'exit code {done.returncode}'}"

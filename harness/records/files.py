@@ -69,8 +69,10 @@ def aside(path: Path, content: bytes) -> Path:
             stream.flush()
             step("fsync")
             os.fsync(stream.fileno())
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a write names no file
+            error.filename = str(path.parent)
         raise
     return temporary
 

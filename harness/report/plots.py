@@ -1,14 +1,14 @@
 """How every plot looks: panels, axes with plain ticks, colours and marks that read in grey, and one legend."""
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+os.environ["MPLBACKEND"] = "agg"  # that of a notebook may not even be installed here
+
 import matplotlib
-
-matplotlib.use("Agg")
-
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from harness import studies
-from harness.core import planning, trees
 from harness.core import plan as plans
+from harness.core import planning, trees
 from harness.core.executor import Executor, Limits, Places
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted

@@ -92,7 +92,9 @@ def test_where_trials_count_by_themselves_an_interrupted_run_keeps_those_that_we
     wait_until((tmp_path / "never.arrived").exists, "the second trial")
     driver.send_signal(signal.SIGTERM)
     driver.wait(PATIENCE_S)
-    assert said(bench.rows(file)) == [(0, "ok")]
+    rows = bench.rows(file)
+    assert said(rows) == [(0, "ok"), (1, "void")]
+    assert rows[1].reason == "interrupted by SIGTERM"
 
 
 def test_two_runs_at_once_share_the_work(bench):

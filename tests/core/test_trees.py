@@ -22,7 +22,8 @@ def git(root: Path, *arguments: str) -> str:
 def repository(tmp_path):
     """A repository with one commit of a few files."""
     root = tmp_path / "repository"
-    for name, text in {"afdep/one.py": "1\n", "vendor/two.hpp": "2\n", "conf/three.yaml": "3: 3\n", "docs/no.md": ""}.items():
+    files = {"afdep/one.py": "1\n", "vendor/two.hpp": "2\n", "conf/three.yaml": "3: 3\n", "docs/no.md": ""}
+    for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     git(root, "init", "-q")
@@ -58,10 +59,10 @@ def test_the_working_tree_is_as_it_is_on_disk(repository, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "attributes", ["*.py export-ignore\n", "*.py text eol=crlf\n", "*.py export-subst\n", "*.py working-tree-encoding=UTF-16\n"]
+    "attributes", ["export-ignore", "text eol=crlf", "export-subst", "working-tree-encoding=UTF-16"]
 )
 def test_attributes_change_no_byte_of_a_revision(repository, tmp_path, attributes):
-    (repository / ".gitattributes").write_text(attributes)
+    (repository / ".gitattributes").write_text(f"*.py {attributes}\n")
     git(repository, "add", ".gitattributes")
     git(repository, "commit", "-qm", "attributes")
     assert exported(repository, "HEAD", tmp_path)["afdep/one.py"] == b"1\n"

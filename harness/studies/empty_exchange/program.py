@@ -6,11 +6,10 @@ from typing import Any
 
 from harness.core.fields import ArmName, Count, LayoutName
 from harness.core.plan import Plan
-from harness.core.planning import Asked
 from harness.ranks import exchanges
 from harness.ranks.cells import Backend, Exchange, Row
 from harness.ranks.exchanges import Cell, RoundTrip
-from harness.study import Batch, Block, Ended, Said
+from harness.study import Asked, Batch, Block, Ended, Said
 
 Record = RoundTrip
 

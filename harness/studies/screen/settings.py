@@ -2,32 +2,48 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from afdep import Arm, Layout, Trace
 from afdep.routing import KINDS
 from afdep.shapes import ExchangeShape
 from harness.config.compose import load_options
 from harness.config.read import NONE, distinct, one_of, read, value, word
-from harness.core.fields import Count, Dtype, LayoutName, as_name
-from harness.core.planning import Asked, Wanted
+from harness.core.fields import Count, Dtype, LayoutName, Text, as_name
+from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, ValueReadError
 from harness.machine.placement import planned
 from harness.ranks.cells import TRACE, Backend, Exchange, Row
 from harness.report import published
 from harness.studies.screen.program import ArmChoice, Settings
+from harness.study import Asked
 
 EXTERNAL = ("nccl", "deepep")
 """Libraries that a screen measures without building them."""
 ROUTINGS = (*KINDS, TRACE)
 AXES = ("layout", "hidden", "dtype", "routing")
-SECTIONS = {"exchange": Exchange, "backend": Backend, "row": Row}
 _KINDS: Mapping[str, Any] = {"layout": LayoutName, "hidden": Count, "dtype": Dtype}
 
 Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Where arms come from.
+
+    Args:
+        baseline: of the first arm, a revision or `working` for the working tree.
+        candidate: of the other arms, likewise.
+    """
+
+    baseline: Annotated[str, Text("a git revision")]
+    candidate: Annotated[str, Text("a git revision")]
+
+
+SECTIONS = {"exchange": Exchange, "backend": Backend, "row": Row, "screen": Settings, "trees": Trees}
 
 
 def wanted(config: Data, desk: Desk) -> Wanted:
@@ -47,12 +63,18 @@ def wanted(config: Data, desk: Desk) -> Wanted:
     beside = value(str | None, screen["published"], "screen.published")
     if beside is not None:
         published.load(beside)
+    exchange = read(Exchange, config["exchange"], "exchange")
+    if exchange.collect != "copy":
+        raise ConfigError(
+            f"exchange.collect: expected copy, received {exchange.collect}: these kernels copy results out.",
+            "Write exchange.collect=copy; view is in archived plans of other kernels.",
+        )
     settings = Settings(
         name=as_name(word("screen.name", screen["name"])),
         rows=_rows(config, screen, load_options("routing", desk.conf)),
         tokens=tuple(value(int, one, "tokens") for one in _axis(config, "tokens")),
         arms=arms,
-        exchange=read(Exchange, config["exchange"], "exchange"),
+        exchange=exchange,
         backend=backend,
         published=beside,
         declared_aa=declared_aa,
@@ -109,7 +131,8 @@ def _arms(config: Data, declared_aa: bool, backend: str) -> tuple[list[str], tup
     section = config["arm"]
     entries = section.get("values") if isinstance(section, Mapping) else None
     names = [_arm_name(word("arm", one, "an arm as m2n or afdep"), backend) for one in _listed("arm", entries)]
-    trees = [word(f"trees.{side}", config["trees"][side], "a git revision") for side in ("baseline", "candidate")]
+    told = read(Trees, config["trees"], "trees")
+    trees = (told.baseline, told.candidate)
     if len(names) == 1 and trees[0] != trees[1]:
         names = names * 2
     if len(names) < 2:
@@ -159,7 +182,8 @@ def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row
 
 def _row(data: Data, routings: Mapping[str, Data]) -> Row:
     kind = one_of("routing", data["routing"], ROUTINGS)
-    told = {**data, "num_experts": data["experts"], "zipf_exponent": routings[kind].get("zipf_exponent")}
+    experts = value(Count, data["experts"], "screen.experts")
+    told = {**data, "num_experts": experts, "zipf_exponent": routings[kind].get("zipf_exponent")}
     return read(Row, {name: held for name, held in told.items() if name != "experts"}, "row")
 
 

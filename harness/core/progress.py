@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness import study
+from harness.core.plan import Plan
 from harness.records.envelope import OK, Envelope
 from harness.study import Batch
 
@@ -15,20 +17,17 @@ class Progress:
     """Counts trials.
 
     Args:
-        label: of a trial.
-        figure: of the rows of a trial that is ok, in words.
+        plan: its program may say what a trial is (`label`) and what rows that are ok hold (`figure`).
         clock: seconds since any fixed moment.
         print_line: where lines go.
     """
 
-    def __init__(
-        self,
-        label: Callable[[Any], str],
-        figure: Callable[[Sequence[Envelope]], str],
-        clock: Callable[[], float],
-        print_line: Callable[[str], None],
-    ):
-        self._label, self._figure, self._clock, self._print = label, figure, clock, print_line
+    def __init__(self, plan: Plan, clock: Callable[[], float], print_line: Callable[[str], None]):
+        program: Any = study.program(plan.study)
+        label, figure = getattr(program, "label", None), getattr(program, "figure", None)
+        self._label: Callable[[Any], str] = (lambda trial: label(plan.settings, trial)) if label else str
+        self._figure: Callable[[Sequence[Envelope]], str] = figure or (lambda rows: OK)
+        self._clock, self._print = clock, print_line
         self._began = clock()
         self._lock = threading.Lock()
         self.total, self.done = 0, 0

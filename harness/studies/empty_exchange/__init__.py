@@ -1,1 +1,0 @@
-"""The study of the tutorial: what an exchange without tokens costs."""

@@ -1,1 +1,0 @@
-"""Screens: arms compared in pairs over a table of cells."""

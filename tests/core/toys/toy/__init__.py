@@ -1,1 +1,0 @@
-"""A study for tests: each trial does what it is told."""
