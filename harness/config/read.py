@@ -57,7 +57,8 @@ def value(kind: Any, data: Any, name: str) -> Any:
     if origin is typing.Literal:
         return one_of(name, data, args)
     if origin is tuple:
-        return tuple(value(args[0], one, name) for one in distinct(name, data))
+        held = distinct(name, [data] if isinstance(data, str) else data)
+        return tuple(distinct(name, [value(args[0], one, name) for one in held]))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return read(kind, data, name)
     if origin is not None:  # a mapping
@@ -71,9 +72,10 @@ def _checked(kind: Any, more: tuple[Any, ...], data: Any, name: str) -> Any:
         if isinstance(one, Text):
             return one.read(word(name, data, one.words))
     found = value(kind, data, name)
+    size, unit = (len(found), " entries") if isinstance(found, tuple) else (found, "")
     for one in more:
-        if isinstance(one, Within) and not one.least <= found <= one.most:
-            raise ValueReadError(f"{name}: expected {one}, received {found!r}.", f"Write {name} as a plain number.")
+        if isinstance(one, Within) and not one.least <= size <= one.most:
+            raise ValueReadError(f"{name}: expected {one}{unit}, received {size!r}.", f"Write {name} in these bounds.")
     return found
 
 

@@ -117,7 +117,7 @@ def _run(session: Session) -> None:
     session.mouth.say(READY)
     session.wait(GO)
     started = time.monotonic()
-    group = importlib.import_module(GROUPS[session.batch.backend]).make(session)
+    group = importlib.import_module(_group(studied, session.batch.backend)).make(session)
     for said in studied.run(session.batch, group):
         session.mouth.say(SAID, trial=session.job.trials[said.trial], facts=dict(said.facts))
     group.close()
@@ -127,7 +127,12 @@ def _run(session: Session) -> None:
 
 def backends(studied: Any, backend: str) -> Sequence[str]:
     """The modules that a study's program needs on a backend beside itself, its group's first."""
-    return [GROUPS[backend], *getattr(studied, "BACKENDS", {}).get(backend, ())]
+    return [_group(studied, backend), *getattr(studied, "BACKENDS", {}).get(backend, ())]
+
+
+def _group(studied: Any, backend: str) -> str:
+    """The module that makes the group: the study's own, where it needs no ranks, or that of the backend."""
+    return str(getattr(studied, "GROUP", GROUPS[backend]))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,11 @@ from harness.ranks.endpoint import Endpoint
 from harness.study import VoidError
 
 
+def make(session: Session) -> "Group":
+    """The group of a process without ranks."""
+    return Group(session)
+
+
 class Group:
     """The ranks of a batch: this process is one of them, or holds them all.
 

@@ -53,6 +53,15 @@ def _sanitized(row: Data) -> Data:
     return {"study": "sanitize"}
 
 
+def _hunted(row: Data) -> Data:
+    found = "; ".join(row["findings"]) or None
+    return {"study": "hunt", "status": FAILED if found else OK, "reason": found}
+
+
+def _read(row: Data) -> Data:
+    return {"study": "calibrate", "status": OK if row["void"] is None else VOID}
+
+
 def _tested(row: Data) -> Data:
     status = {"passed": OK, "skipped": VOID}.get(row["outcome"], FAILED)
     return {"study": "device-tests", "status": status, "reason": row["said"] if status != OK else None}
@@ -65,10 +74,10 @@ KINDS = (
     Kind("faults", ("control", "late", "marked"), {}, _injected),
     Kind("sanitized", ("tool", "in_kernel"), {}, _sanitized),
     Kind("device_tests", ("test", "outcome"), {}, _tested),
-    Kind("hunts", ("first_seed", "failed_seeds"), {}, lambda row: {"study": "hunt"}),
-    Kind("readings", ("probe", "samples", "void"), {"void": "reason"}),
-    Kind("calibrations", ("probes_hash", "most_sm_mhz")),
-    Kind("calibrated", ("base_source", "spread")),
+    Kind("hunts", ("first_seed", "failed_seeds"), {}, _hunted),
+    Kind("readings", ("probe", "samples", "void"), {"void": "reason"}, _read),
+    Kind("calibrations", ("probes_hash", "most_sm_mhz"), {"device": "machine"}),
+    Kind("calibrated", ("base_source", "spread"), {"status": "outcome"}),
     Kind("fits", ("published", "candidate", "settings")),
     Kind("fit_cells", ("published_baseline_us",), _EXPERTS),
     Kind("fit_constants", ("stepped", "refitted")),

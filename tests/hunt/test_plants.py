@@ -2,11 +2,9 @@
 
 import os
 import shlex
-import shutil
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,10 +16,10 @@ from afdep.proof.minimise import minimise
 from afdep.proof.scenario import Hunt
 from harness.faults.plant import Plant, build_with
 from harness.faults.plants import ALL, PLANTS
-from harness.surroundings import Surroundings
-from harness.verbs import hunt as verb
+from harness.studies.hunt import program
 from tests.hunt.page import BEGIN, END, table
 from tests.sim.rings import long_rows, pair_on_one_rank
+from tests.studies.bench import Alone, settings_of
 
 ROOT = Path(__file__).parents[2]
 SMALLEST = PLANTS[0]
@@ -115,18 +113,20 @@ def test_a_seed_that_does_not_fail_cannot_be_made_small():
         minimise(Hunt.small("afdep"), 0)
 
 
-def test_the_verb_ends_in_1_and_its_replay_command_fails_alike(libraries, monkeypatch, tmp_path):
+def said_of(words: list[str], library: Path) -> dict[str, str]:
+    """What the study says of the first stretch of a command."""
+    settings = settings_of("hunt", *words)
+    (batch,) = program.blocks(settings, ())[0].batches
+    (said,) = program.run(batch, Alone(settings, library))
+    return dict(said.facts)
+
+
+def test_what_the_study_finds_fails_alike_by_its_replay_command(libraries):
     library = libraries[SMALLEST.name].result()
-    monkeypatch.setattr("harness.hunt.settings.build", lambda fiber: library)
-    shutil.copytree(ROOT / "conf", tmp_path / "conf")
-    lines: list[str] = []
-    around = Surroundings(tmp_path, {}, float, lambda: datetime(2026, 1, 2, tzinfo=UTC), lines.append)
-    assert verb.run([f"arm={SMALLEST.arm}", "budget=40", "jobs=1"], around) == 1
-    replay = next(line for line in lines if "replay:" in line).partition("harness hunt ")[2]
-    found = next(line for line in lines if line.startswith("seed "))
-    lines.clear()
-    assert verb.run(shlex.split(replay), around) == 1
-    assert found in lines
+    found = said_of([f"arm={SMALLEST.arm}", "budget=40"], library)
+    replay = found["details"].splitlines()[0].partition("afdep-bench hunt ")[2]
+    assert found["failed"].startswith("seed ")
+    assert said_of(shlex.split(replay), library)["failed"] == found["failed"]
 
 
 def test_the_page_holds_the_table_of_the_plants():

@@ -9,20 +9,21 @@ from functools import partial
 from pathlib import Path
 
 from harness import pages, reports, upstream
-from harness.calibrate import page as calibration_page
 from harness.device_tests import page as device_tests_page
 from harness.faults import page as faults_page
 from harness.fit import measured
 from harness.fit import page as fit_page
 from harness.fit.study import Study
-from harness.records.calibrations import read_calibration
+from harness.records import table
 from harness.records.faults import read_faults
 from harness.records.fits import read_fit
 from harness.records.measured_fits import read_measured_fit
 from harness.records.sanitizings import read_sanitizing
 from harness.records.validations import read_validation
+from harness.report.results import Part, Results
 from harness.sanitizer import page as sanitizer_page
 from harness.selection import Selection
+from harness.studies.calibrate import report as calibrate
 from harness.validation import page as validation_page
 from harness.workspace import Workspace
 
@@ -60,7 +61,8 @@ def device_tests(root: Path) -> str:
 
 
 def calibration(root: Path) -> str:
-    return calibration_page.text("h200", read_calibration(root / "records" / "calibrations" / "h200"))
+    files = table.record_files(root / "records" / "calibrations" / "h200")
+    return calibrate.text(Results("calibrate", "h200", (Part(None, table.read(files)),)))
 
 
 def published_fit(root: Path) -> str:

@@ -14,8 +14,6 @@ NOTHING = {
     "colocated": ("h200-colocated.sh", [], "h200-colocated/records/p0/q0.parquet"),
     "validation": ("h200-validate.sh", ["one-gpu", "nowhere"], "validation/h200-one-gpu.parquet"),
     "validation without words": ("h200-validate.sh", [], "validation/h200-.parquet"),
-    "calibration": ("h200-calibrate.sh", ["h200", "nowhere"], "calibrations/h200/run.parquet"),
-    "calibration without words": ("h200-calibrate.sh", [], "calibrations/h200/run.parquet"),
     "faults": ("h200-faults.sh", ["h200", "nowhere.parquet"], "faults/h200.parquet"),
     "faults without words": ("h200-faults.sh", [], "faults/h200.parquet"),
     "sanitizer": ("h200-sanitize.sh", ["nowhere.parquet"], "sanitizer/h200.parquet"),

@@ -9,7 +9,7 @@ from afdep.machine import Constant
 from harness.errors import ConfigError, UsageError
 
 
-def write_over(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
+def write(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
     """Write a machine file with some constants in place of the base's, its other lines unchanged, and read it back.
 
     Args:
@@ -18,8 +18,8 @@ def write_over(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
         changed: constants of the base.
 
     Raises:
-        UsageError: a file is there, or it is not named as a machine file.
         ConfigError: a constant that has no line of its own in the base.
+        UsageError: a file is there, or it is not named as a machine file.
     """
     if path.exists() or path.suffix != ".yaml":
         raise UsageError(

@@ -147,3 +147,4 @@ RULES: tuple[Rule, ...] = (
         for name in ("sm_count", "threads_per_sm", "shared_bytes_per_sm", "shared_bytes_per_cta")
     ),
 )  # fmt: skip
+RULE_OF = {rule.constant: rule for rule in RULES}

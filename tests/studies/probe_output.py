@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
-from harness.calibrate.device import Output, measure
-from harness.calibrate.rules import WARPS, Place
-from harness.records.calibrations import Measurement
+from harness.studies.calibrate import probes, program
+from harness.studies.calibrate.program import Record, Trial
+from harness.studies.calibrate.rules import WARPS, Place
+from harness.study import Batch, Ended
 
 MACHINE = {
     "device": "NVIDIA H200",
@@ -92,13 +93,19 @@ def _reading(place: Place, value: float) -> dict[str, object]:
     return {**vars(place), "unit": UNITS.get(place.probe, "ns"), "samples": samples}
 
 
-def measured(changed: Mapping[Place, float] | None = None, without: str = "", **instead: Output) -> Measurement:
-    """What comes of it, with other outputs for some groups."""
+def rows_of(group: str, output: str, fault: str | None = None) -> list[Record]:
+    """The rows of what a group printed, and why it did not come to its end."""
+    found = probes.parsed(group, output.encode(), fault)
+    machine = next((one for one in found if "device" in one), {})
+    readings = [one for one in found if "probe" in one]
+    plan = SimpleNamespace(settings=SimpleNamespace(probes_hash="c0123"))
+    return program.judge(plan, Batch(()), Trial(group), Ended({0: {"readings": readings}}, {0: machine}))
 
-    def run(group: str) -> Output:
-        return instead.get(group, Output(lines(group, changed, without), 0))
 
-    return measure(run, "python -m harness calibrate", "c0123", lambda: datetime(2026, 1, 2, tzinfo=UTC))
+def measured(changed: Mapping[Place, float] | None = None, without: str = "", **instead: list[Record]) -> list[Record]:
+    """What comes of it, with other rows for some groups."""
+    usual = {group: rows_of(group, "\n".join(lines(group, changed, without))) for group in GROUPS}
+    return [row for rows in (usual | instead).values() for row in rows]
 
 
 def lay_program(path: Path) -> Path:

@@ -1,1 +1,0 @@
-"""Hunts: their settings, seeds in parallel processes, and what is said of a finding."""
