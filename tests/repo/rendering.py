@@ -11,19 +11,15 @@ from pathlib import Path
 from harness import pages, reports, upstream
 from harness.device_tests import page as device_tests_page
 from harness.faults import page as faults_page
-from harness.fit import measured
-from harness.fit import page as fit_page
-from harness.fit.study import Study
 from harness.records import table
 from harness.records.faults import read_faults
-from harness.records.fits import read_fit
-from harness.records.measured_fits import read_measured_fit
 from harness.records.sanitizings import read_sanitizing
 from harness.records.validations import read_validation
 from harness.report.results import Part, Results
 from harness.sanitizer import page as sanitizer_page
 from harness.selection import Selection
 from harness.studies.calibrate import report as calibrate
+from harness.studies.fit import report as fits
 from harness.validation import page as validation_page
 from harness.workspace import Workspace
 
@@ -65,12 +61,9 @@ def calibration(root: Path) -> str:
     return calibrate.text(Results("calibrate", "h200", (Part(None, table.read(files)),)))
 
 
-def published_fit(root: Path) -> str:
-    return fit_page.text("h100-nvlink", Study(read_fit(root / "records" / "fit" / "h100-nvlink")))
-
-
-def measured_fit(root: Path) -> str:
-    return measured.text("h200-nvlink", measured.Study(read_measured_fit(root / "records" / "fit" / "h200-nvlink")))
+def fit(name: str, root: Path) -> str:
+    files = table.record_files(root / "records" / "fit" / name)
+    return fits.text(Results("fit", name, (Part(None, table.read(files)),)))
 
 
 PAGES: Mapping[str, Render] = {
@@ -85,7 +78,7 @@ PAGES: Mapping[str, Render] = {
     "reports/sanitizer.md": sanitizer,
     "reports/device-tests.md": device_tests,
     "reports/calibrations/h200.md": calibration,
-    "reports/fit/h100-nvlink.md": published_fit,
-    "reports/fit/h200-nvlink.md": measured_fit,
+    "reports/fit/h100-nvlink.md": partial(fit, "h100-nvlink"),
+    "reports/fit/h200-nvlink.md": partial(fit, "h200-nvlink"),
 }
 """By the page's path in the tree; of README the generated block."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from afdep import Machine
+from harness.config import machine_file
 from harness.errors import ReportError
-from harness.machine_files import write_over
 from harness.ranks.cells import Exchange, Row
 from harness.report.results import Part, Results
 from harness.studies.fit.fit import FILE, FITTED, NO_EFFECT, Cell, Constant, Fit, Series, Settings, Source, Step
@@ -50,20 +50,21 @@ def products(results: Results, path: Path, conf: Path) -> list[Path]:
         for one in machine.table
         if one.name in fit.found
     ]
-    return [write_over(conf / "machine" / f"{machine.name}.yaml", path, changed)]
+    return [machine_file.write(conf / "machine" / f"{machine.name}.yaml", path, changed)]
 
 
 def fitted_on(fit: Fit) -> str:
     """What the constants are fitted on."""
-    cells = fit.settings.where(fitted=True)
-    rows = "; ".join(dict.fromkeys(fit.settings.label(fit.settings.cells[at].row) for at in cells))
-    arm = f"{fit.settings.arms[0]} of " if fit.settings.target == "measured" else ""
-    return f"{fit.settings.target} {arm}{rows} ({len(cells)} round trips)"
+    told, cells = fit.settings, fit.settings.where(fitted=True)
+    rows = "; ".join(dict.fromkeys(told.label(told.cells[at].row) for at in cells))
+    measured = f"measured {told.arms[0]} of {rows} ({len(cells)} round trips)"
+    published = f"published {rows} ({len(cells)} round trips, {len(cells) // 2} paired changes)"
+    return measured if told.target == "measured" else published
 
 
 def _fit(part: Part) -> Fit | None:
     if part.file is None:
-        return archived(part.reading.rows)
+        return None if part.reading.quarantined else archived(part.reading.rows)
     try:
         return solved(part.plan.settings, part.of(Record))
     except LackingError:
@@ -130,13 +131,14 @@ def _source(tables: dict[str, list[Data]], run: Data) -> Source:
     if "published" in run:
         return Source(run["published"])
     lines = (
-        f"plan {one['plan_hash']}, {one['timing']}: `{one['command']}`; {one['created']}" for one in tables["plans"]
+        f"plan {one['plan_hash']}, {one['timing']}: `{one['plan_command']}`; {one['plan_created']}"
+        for one in tables["plans"]
     )
     gone = (
         f"{one['status']}: {one['what']}: {one['reason']} (plan {one['plan_hash']})"
-        for one in tables.get("absences", ())
+        for one in (tables["absences"] if run["num_absences"] else ())
     )
-    on = f"measured: {run['source']} on {run['devices']}"
+    on = f"measured: {run['source']} on {run['devices']}, native digest {run['measured_digest']}"
     return Source(run["source"], run["measured_digest"], run["start_us"], (on, *lines), tuple(gone))
 
 

@@ -19,8 +19,8 @@ from harness.studies.fit.fit import Fit, Settings
 from harness.studies.fit.search import LackingError, Trial, solve
 from harness.study import Batch, Block, Ended, Said
 
-BATCHES, LEAST = 8, 4
-"""Batches of a round at most, and trials of a batch at least: a start of a process takes as long as some cells."""
+BATCHES, LEAST, CELL_S = 8, 4, 0.4
+"""Batches of a round at most, and trials of a batch at least, as a start takes as long as some cells; what one takes."""
 REDUCERS: dict[str, Callable[[Sequence[float]], float]] = {"published": median, "measured": fmean}
 """A screen on the simulator takes the median over exchanges; the replay of a device is one time over many of them."""
 
@@ -82,7 +82,10 @@ def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
             return ()
         dearest_first = sorted(lacking.trials, key=lambda one: -one.num_exchanges * settings.cells[one.cell].tokens)
         num_batches = min(BATCHES, -(-len(dearest_first) // LEAST))
-        return [Block((Batch(tuple(dearest_first[at::num_batches])),)) for at in range(num_batches)]
+        return [
+            Block((Batch(trials, expected_s=CELL_S * len(trials)),))
+            for trials in (tuple(dearest_first[at::num_batches]) for at in range(num_batches))
+        ]
     return ()
 
 

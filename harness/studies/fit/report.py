@@ -17,7 +17,7 @@ from harness.studies.fit.found import fits, fitted_on
 from harness.studies.fit.found import products as products
 from harness.studies.fit.identify import Identification
 
-UNFINISHED = "This fit is not finished: cells that it needs are not simulated. Run the same command again."
+UNFINISHED = "This fit is not whole: cells that it needs are not simulated, or its records are damaged. Run it again."
 
 
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
@@ -25,8 +25,13 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     found = fits(results)
     done = list(filter(None, found))
     sections = [part for fit in done for part in (_lead(fit), *SECTIONS[fit.settings.target](fit))]
-    sources = page.provenance(results, [line for fit in done for line in _provenance(fit)])
-    ends = [UNFINISHED * (None in found), "## Void, failed or missing", page.not_ok(results), "## Provenance", sources]
+    ends = [
+        UNFINISHED * (None in found),
+        "## Void, failed or missing",
+        page.not_ok(results),
+        "## Provenance",
+        page.provenance(results, [line for fit in done for line in _provenance(fit)]),
+    ]
     return page.assemble(f"Fit {results.name}", [*images(pictures), *sections, *ends])
 
 
@@ -60,10 +65,12 @@ def _lead(fit: Fit) -> str:
         if digest != fit.native_digest
         else "Both ran the same native sources."
     )
+    drawn = told.target == "published" and any(one.row.zipf_exponent for one in told.series)
     return (
         f"{len(told.free)} constants of {told.machine} are fitted on the {fitted_on(fit)}; everything else is held "
-        "out. *Simulated* is the machine file as it is; *refitted* is simulated too, with the constants that this "
-        f"fit found from there. {sources if told.target == 'measured' else ''}"
+        f"out{', but for skew exponents, each on its own row' if drawn else ''}. *Simulated* is the machine file as "
+        "it is; *refitted* is simulated too, with the constants that this fit found from there. "
+        f"{sources if told.target == 'measured' else ''}"
     ).strip()
 
 
@@ -207,7 +214,7 @@ def _of_devices(fit: Fit) -> list[str]:
         "## Cells",
         "Measured: the median over pairs of fresh processes (lowest to highest).",
         tables.measured_cells(fit),
-        "Of the measured cells void, failed or missing:",
+        "Measured cells that are void, failed or missing:",
         bullets(fit.settings.source.absences),
     ]
 
@@ -262,13 +269,16 @@ def _span(fit: Fit, arm: int) -> str:
 
 def _provenance(fit: Fit) -> list[str]:
     told, exchange = fit.settings, fit.settings.series[0].exchange
-    table = (
+    published = (
         f"published: table {told.source.name} of the published record",
         f"top-{exchange.top_k}, capacity {exchange.capacity:,}, {exchange.transport_sms} transport SMs, "
         f"seed {exchange.seed}",
     )
-    how = f"simulated: {told.num_exchanges} exchanges a timed cell, at most {told.slope_exchanges} a slope"
-    return [how, *(table if told.target == "published" else told.source.lines)]
+    return [
+        f"simulated: machine {told.machine}, native digest {fit.native_digest}; {told.num_exchanges} exchanges a timed "
+        f"cell, at most {told.slope_exchanges} a slope",
+        *(published if told.target == "published" else told.source.lines),
+    ]
 
 
 SECTIONS = {"published": _of_table, "measured": _of_devices}

@@ -5,17 +5,16 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from afdep import Machine
-from harness.calibrate.judging import RULE_OF
-from harness.calibrate.machine_file import MEASURED_HERE
 from harness.config.compose import compose
 from harness.config.read import NONE, read, word
 from harness.core.fields import Count, Dtype, LayoutName, Number
-from harness.core.planning import Asked, Wanted
+from harness.core.planning import Wanted
 from harness.core.trees import WORKING
 from harness.desk import select
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, UsageError, valid_names
-from harness.ranks.cells import Backend, Exchange
+from harness.studies.calibrate.report import MEASURED_HERE
+from harness.studies.calibrate.rules import RULE_OF
 from harness.studies.fit.fit import (
     FILE,
     FITTED,
@@ -30,6 +29,7 @@ from harness.studies.fit.fit import (
 )
 from harness.studies.fit.targets import Target, of_devices, of_table
 from harness.studies.screen import settings as screen_settings
+from harness.study import Asked
 
 FOREIGN = ("screen", "exchange", "backend", "layout", "hidden", "dtype", "routing", "tokens", "arm")
 """Keys of published figures: beside measured ones the plans of their records say all of it."""
@@ -77,7 +77,7 @@ class Told(Search):
     left_out: Mapping[str, str] | None = None
 
 
-SECTIONS = {"fit": Told, "exchange": Exchange, "backend": Backend}
+SECTIONS = {**screen_settings.SECTIONS, "fit": Told}
 
 
 def wanted(config: Mapping[str, Any], desk: Desk) -> Wanted:

@@ -101,9 +101,9 @@ def of_devices(results: Results, arms: Sequence[str], digest: str) -> Target:
     devices = dict.fromkeys(
         f"{one['gpus']} x {one['device']}" for found in plans.values() for one in found.facts if "device" in one
     )
-    on = f"measured: {results.name} on {'; '.join(devices) or 'devices that were not told'}"
-    told = (on, *map(_of_plan, plans.values())), (*absences, *damaged(results))
-    return tuple(series), tuple(cells), Source(results.name, next(iter(digests)), start_us, *told)
+    (digest,), on = digests, "; ".join(devices) or "devices that were not told"
+    lines = f"measured: {results.name} on {on}, native digest {digest}", *map(_of_plan, plans.values())
+    return tuple(series), tuple(cells), Source(results.name, digest, start_us, lines, (*absences, *damaged(results)))
 
 
 def _comparable(results: Results) -> list[Found]:
