@@ -231,7 +231,9 @@ def test_settings_are_read_from_a_plan_as_they_were_written():
     ("texts", "words"),
     [
         (["fit.constants={acquire_ns:{lower:600,upper:1000}}"], "expected bounds around 500"),
-        (["fit.rows=[{layout:5A1F,hidden:2048,dtype:bf16,routing:random}]"], "expected rows with figures of m2n"),
+        (["fit.rows=[{layout:5A1F,hidden:2048,dtype:bf16,routing:random}]"], "rows with figures of the first"),
+        (["fit.rows=[]"], "rows with figures of the first, received m2n, afdep@bd4db4da and none"),
+        (["fit.arms=[m2n]"], "expected two arms, and rows"),
         (["fit.evaluations=0"], "1 or more"),
         (["fit.step_down=[sm_load_l1_gb_per_s]"], "what has no_effect there nor in step_down"),
         (["fit.step=-1"], "fit.step: expected 0.001 to 10"),
@@ -239,12 +241,14 @@ def test_settings_are_read_from_a_plan_as_they_were_written():
         (["tokens=[3]"], "expected a published figure"),
         (["arm=[m2n,afdep,afdep@bd4db4da]"], "expected two arms on the simulator"),
         (["screen.published=none"], "beside a published table, received 2 arms on sim beside none"),
+        (["screen.published=nothere"], "expected a known id, received 'nothere'"),
+        (["backend.machine=b200"], "machine: expected a known name, received 'b200'"),
         (["source=records/h200"], "source: expected none beside published figures"),
     ],
     ids=lambda value: value[0][:24] if isinstance(value, list) else None,
 )  # fmt: skip
 def test_a_setting_of_no_use_is_refused(texts, words):
-    with pytest.raises(HarnessError, match=words) as caught:
+    with pytest.raises((HarnessError, MachineError), match=words) as caught:
         published(*texts)
     assert len(str(caught.value).splitlines()) == 2
 

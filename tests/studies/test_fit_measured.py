@@ -167,7 +167,7 @@ REFUSED = {
     "two digests": (mixed, (), r"one native digest, received n1111111111111111 \(as plan p.*n2222222222222222"),
     "no such digest": (mixed, ("digest=n33333333",), "expected measured cells of m2n of n33333333"),
     "no digest": (mixed, ("digest=12345678",), "digest"),
-    "row not measured": (screens, (SMALL.replace("bf16", "fp8"),), "expected rows with figures of m2n"),
+    "row not measured": (screens, (SMALL.replace("bf16", "fp8"),), "rows with figures of the first"),
     "replays of two lengths": (
         lambda folder: lay(lay(folder, screened(), device()), screened(replay=40), device()),
         (SMALL,), r"one number of exchanges, received \[20, 40\]",

@@ -20,7 +20,7 @@ from harness.studies.fit.search import LackingError, Trial, solve
 from harness.study import Batch, Block, Ended, Said
 
 BATCHES, LEAST, CELL_S = 8, 4, 0.4
-"""Batches of a round at most, and trials of a batch at least, as a start takes as long as some cells; what one takes."""
+"""Batches of a round at most; trials of a batch at least, as a start takes as long as some; what one takes."""
 REDUCERS: dict[str, Callable[[Sequence[float]], float]] = {"published": median, "measured": fmean}
 """A screen on the simulator takes the median over exchanges; the replay of a device is one time over many of them."""
 

@@ -133,12 +133,13 @@ def _marked(told: Told, series: Sequence[Series], cells: Sequence[Cell]) -> tupl
     """The cells, with those marked that are fitted on: of named rows both arms, or of measured ones the first."""
     arms = (0, 1) if told.target == "published" else (0,)
     own = {cell.row: series[cell.row] for cell in cells if cell.arm in arms}
-    for named in told.rows:
-        if not any(map(named.names, own.values())):
-            raise ConfigError(
-                f"fit.rows: expected rows with figures of {told.arms[0]}, received {vars(named)}.",
-                f"There are {'; '.join(f'{one.row.label}, {one.exchange.transport_sms} SMs' for one in own.values())}.",
-            )
+    unknown = [vars(named) for named in told.rows if not any(map(named.names, own.values()))]
+    if unknown or not told.rows or len(told.arms) != 2:
+        raise ConfigError(
+            "fit: expected two arms, and rows with figures of the first, "
+            f"received {', '.join(told.arms)} and {(unknown or ['none'])[0]}.",
+            f"There are {'; '.join(f'{one.row.label}, {one.exchange.transport_sms} SMs' for one in own.values())}.",
+        )
     rows = {row for row, one in own.items() if any(named.names(one) for named in told.rows)}
     return tuple(replace(cell, fitted=cell.row in rows and cell.arm in arms) for cell in cells)
 
