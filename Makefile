@@ -13,7 +13,7 @@ DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh hunt validate fit lint test native bundle hashes clean
+.PHONY: help setup demo demo-refresh hunt validate fit lint test native wheel bundle hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,6 +52,9 @@ test: setup lint ## lint, then every test; what this machine lacks is skipped an
 
 native: setup ## build the native library: TARGET=sim (default) or TARGET=cuda
 	$(RUN) -c 'import sys; from afdep import build; print({"sim": build.build, "cuda": build.build_cuda}[sys.argv[1]]())' $(TARGET)
+
+wheel: setup ## build a wheel into dist; TARGET=cuda carries the built CUDA library, for nodes without a compiler
+	WHEEL_TARGET=$(TARGET) $(RUN) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 bundle: setup ## every plan of PLANS (default: out), with trees and built libraries, as one folder for an offline node: out/bundle
 	$(RUN) -m harness bundle launcher.out=$(PLANS)

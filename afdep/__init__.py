@@ -11,8 +11,16 @@ from afdep.lazy import names_of as _names_of
 if TYPE_CHECKING:
     from afdep import build, controls, fp8, proof, reference, routing, window
     from afdep.arms import PRESETS, Arm
-    from afdep.device_errors import AgreementError, CaptureError, DeviceError, PeerTimeoutError, WaitTimeoutError
-    from afdep.digest import NativeDigest, native_digest
+    from afdep.cuda.buffer import Buffer
+    from afdep.device_errors import (
+        AgreementError,
+        CaptureError,
+        DeviceError,
+        PeerTimeoutError,
+        TorchMissingError,
+        WaitTimeoutError,
+    )
+    from afdep.digest import CodeDigest, NativeDigest, native_digest
     from afdep.errors import (
         AfdepError,
         ArmError,
@@ -36,11 +44,12 @@ if TYPE_CHECKING:
         ShapeError,
         TokenCountAssertion,
     )
+    from afdep.interface import ExchangeBuffer, Received
     from afdep.layout import Layout
     from afdep.machine import Machine
     from afdep.routing import Load
     from afdep.shapes import ExchangeShape
-    from afdep.sim.buffer import Buffer, Received
+    from afdep.sim.buffer import SimBuffer
     from afdep.sim.buffers import Buffers
     from afdep.sim.graph import Graph
     from afdep.sim.simulator import BlockedWait, KernelTime
@@ -61,12 +70,14 @@ __all__ = [
     "BuildError",
     "CapacityError",
     "CaptureError",
+    "CodeDigest",
     "ControlError",
     "DeadBufferError",
     "DeadlockError",
     "DeviceAssertion",
     "DeviceError",
     "DigestError",
+    "ExchangeBuffer",
     "ExchangeShape",
     "Graph",
     "IdTypeError",
@@ -86,8 +97,10 @@ __all__ = [
     "Received",
     "RoutingError",
     "ShapeError",
+    "SimBuffer",
     "Timing",
     "TokenCountAssertion",
+    "TorchMissingError",
     "Trace",
     "WaitTimeoutError",
     "World",

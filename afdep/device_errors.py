@@ -11,6 +11,17 @@ def _named(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {list(ranks)}"
 
 
+class TorchMissingError(AfdepError, ImportError):
+    """What runs on GPUs was asked for where torch is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "afdep.Buffer: expected torch to be installed, received no module of that name.",
+            "Install the extra: pip install 'afdep-comm[torch]'. afdep.World runs all ranks on the CPU without it.",
+        )
+        self.args = ()
+
+
 class DeviceError(AfdepError, RuntimeError):
     """CUDA refused a call of the native library.
 

@@ -1,8 +1,8 @@
 """A mixture-of-experts layer whose attention and experts are on different ranks, in torch, checked against one process.
 
-    python examples/moe_layer.py              # a GPU for every rank, or one that they share; without any, the simulator
-    python examples/moe_layer.py --simulate   # on the simulator, whatever there is
-    python examples/moe_layer.py --layout 1A1F
+    python -m examples.moe_layer              # a GPU for every rank, or one that they share; without any, the simulator
+    python -m examples.moe_layer --simulate   # on the simulator, whatever there is
+    python -m examples.moe_layer --layout 1A1F
 
 Attention ranks route their tokens (softmax over the top-k experts) and dispatch them. FFN ranks apply SwiGLU experts to
 what arrives, by one grouped GEMM over `expert_offsets`, weight each row and reply. On GPUs both ends are CUDA graphs,
@@ -13,17 +13,18 @@ import argparse
 import os
 import socket
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-import torch.nn.functional as F
+from torch.nn import functional
 
 import afdep
 
 HIDDEN, INTERMEDIATE, EXPERTS, TOP_K, TOKENS, STEPS = 256, 512, 8, 2, 48, 4
 TOLERANCE = 0.02  # of the largest element: BF16 keeps 8 bits, and the two sides round in another order
-SHAPE = {"hidden": HIDDEN, "num_experts": EXPERTS, "top_k": TOP_K, "capacity": 64}
+SHAPE: dict[str, Any] = {"hidden": HIDDEN, "num_experts": EXPERTS, "top_k": TOP_K, "capacity": 64}
 
 
 @dataclass
@@ -56,8 +57,8 @@ def route(x: torch.Tensor, router: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 def swiglu(rows: torch.Tensor, ends: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
     """SwiGLU experts over expert-major rows, BF16 [rows, H]; expert e has those before ends[e] that no other has."""
-    gate, up = F.grouped_mm(rows, gate_up, offs=ends).chunk(2, dim=-1)
-    return F.grouped_mm(F.silu(gate) * up, down, offs=ends)
+    gate, up = functional.grouped_mm(rows, gate_up, offs=ends).chunk(2, dim=-1)
+    return functional.grouped_mm(functional.silu(gate) * up, down, offs=ends)
 
 
 def attention(buffer: afdep.ExchangeBuffer, x: torch.Tensor, weights: Weights) -> torch.Tensor:
@@ -81,7 +82,7 @@ def in_one_process(x: torch.Tensor, weights: Weights) -> torch.Tensor:
     for expert in range(EXPERTS):
         token, lane = (ids == expert).nonzero(as_tuple=True)
         gate, up = (x[token] @ weights.gate_up[expert]).chunk(2, dim=-1)
-        rows = (F.silu(gate) * up) @ weights.down[expert]
+        rows = (functional.silu(gate) * up) @ weights.down[expert]
         y.index_add_(0, token, rows.float() * shares[token, lane, None])
     return y.bfloat16()
 
@@ -89,7 +90,7 @@ def in_one_process(x: torch.Tensor, weights: Weights) -> torch.Tensor:
 def check(y: torch.Tensor, x: torch.Tensor, weights: Weights) -> float:
     """The largest difference from the layer in one process, as a share of the largest element."""
     expected = in_one_process(x, weights).float()
-    error = ((y.float() - expected).abs().max() / expected.abs().max()).item()
+    error = float((y.float() - expected).abs().max() / expected.abs().max())
     if not error <= TOLERANCE:
         raise SystemExit(f"expected the layer of one process within {TOLERANCE}, received a difference of {error:.3f}")
     return error
@@ -108,7 +109,8 @@ def on_gpus(rank: int, layout: str, port: int) -> None:
     def layer() -> torch.Tensor | None:
         if buffer.role == "attention":
             return attention(buffer, x, weights)
-        return experts(buffer, weights.gate_up[local], weights.down[local])
+        experts(buffer, weights.gate_up[local], weights.down[local])
+        return None
 
     layer()  # the first exchange waits for peers that still load, so it is not captured
     buffer.synchronize()
@@ -148,7 +150,7 @@ def on_the_simulator(layout: str) -> None:
             print(f"step {step}, rank {source.rank}: within {error:.4f} of one process")
 
 
-def numpy_of(received: afdep.Received) -> tuple:
+def numpy_of(received: afdep.Received) -> tuple[Any, Any, Any]:
     """Rows as words of two bytes, ends of the experts and weights; numpy has no BF16 that torch takes."""
     return received.x.view("int16"), received.expert_offsets[1:].copy(), received.weights
 
@@ -160,6 +162,7 @@ def tokens(rank: int, step: int) -> torch.Tensor:
 
 
 def main() -> None:
+    """Run where it can."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulate", action="store_true", help="run on the simulator")
     parser.add_argument("--layout", default="2A2F", help="Attention and FFN ranks; by default 2A2F")

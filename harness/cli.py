@@ -27,6 +27,7 @@ ACTIONS = {
 """What can be done with a study; run where none is named."""
 
 COMMANDS = {
+    "campaign": "harness.desk.campaign:run",
     "claims": "harness.desk.claims:run",
     "records": "harness.desk.status:records",
     "status": "harness.desk.status:run",

@@ -115,10 +115,3 @@ class MpsError(HarnessError, RuntimeError):
 
 class ReportError(HarnessError, ValueError):
     """A report that has nothing to report on, or no place to go."""
-
-
-class CalibrationError(HarnessError, RuntimeError):
-    """A machine whose constants cannot be measured."""
-
-    def __init__(self, problem: str):
-        super().__init__(problem, "Run it on a node with two H200s, or give source=FOLDER of what was measured there.")

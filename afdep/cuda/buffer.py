@@ -1,4 +1,4 @@
-"""The Buffer of a rank on a GPU: the calls of an exchange on torch tensors."""
+"""The Buffer of a rank on a GPU, on torch tensors."""
 
 import os
 import time
@@ -23,21 +23,21 @@ from afdep.cuda.memory import address, tensor
 from afdep.cuda.rank import NativeRank
 from afdep.cuda.received import DeviceReceived, received_views
 from afdep.cuda.streams import high_priority, ordered
-from afdep.errors import ShapeError
-from afdep.layout import Layout, Role
+from afdep.interface import ExchangeBuffer
+from afdep.layout import Layout
 from afdep.shapes import ExchangeShape
 
 _FIRST_TIMEOUT_S = 120.0
 _COUNTS_ON_DEVICE = "Read expert_offsets on the device, or receive outside the capture."
 
 
-class DeviceBuffer:
-    """One rank's end of the exchanges, on this process's current GPU.
+class Buffer(ExchangeBuffer):
+    """One rank's endpoint of the exchanges, on this process's current GPU.
 
-    An Attention rank calls `source_dispatch` and `source_collect` in turn, an FFN rank `ffn_receive` and `ffn_reply`,
-    all ranks with the same sequence of buckets. The calls enqueue work on a high-priority stream of the Buffer, behind
-    what the current stream holds and before what it will hold; they may be captured into CUDA graphs. A failure on the
-    device is raised by `synchronize`.
+    The calls of `ExchangeBuffer` enqueue work on a high-priority stream of the Buffer, behind what the current stream
+    holds and before what it will hold; they may be captured into CUDA graphs. A failure on the device is raised by
+    `synchronize`. Beyond the interface `source_collect(out=y)` writes BF16 [T, H] into a tensor of the caller's, and
+    `ffn_receive(host_counts=True)` has the counts of rows copied to the host, as `host_counts` of what it returns.
 
     Args:
         group: a torch.distributed process group, None for the default one. Its ranks are the layout's.
@@ -79,23 +79,22 @@ class DeviceBuffer:
     ):
         started = time.monotonic()
         try:
-            capture.require_none("DeviceBuffer")
-            self.layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
-            agreement.check_size(group, self.layout)
+            capture.require_none("Buffer")
+            layout = layout if isinstance(layout, Layout) else Layout.parse(layout)
+            agreement.check_size(group, layout)
             self.arm = arm if isinstance(arm, Arm) else Arm.parse(arm) if arm else Arm.of_environ(os.environ)
-            self.shape = ExchangeShape(
-                *(self.layout, hidden, num_experts, top_k, capacity),
+            shape = ExchangeShape(
+                *(layout, hidden, num_experts, top_k, capacity),
                 *(inputs.dtype_name(dispatch_dtype), transport_sms, expert_alignment),
             )
-            self.shape.check_protocol(self.arm.protocol)
+            shape.check_protocol(self.arm.protocol)
             windows.check_maker(maker)
             self._native = native.load(library or build.build_cuda())
         except Exception:
             agreement.agree(group, None)
             raise
-        agreement.agree(group, agreement.fields(self.shape, self.arm, self._native.build_info.digest))
-        self.rank = dist.get_rank(group)
-        self.role = self.layout.role(self.rank)
+        agreement.agree(group, agreement.fields(shape, self.arm, self._native.build_info.digest))
+        super().__init__(shape, dist.get_rank(group))
         self._native_shape = abi.struct_of(self.shape, self.arm)
         self._timeout_s = timeout_s
         first_timeout_s = max(timeout_s, _FIRST_TIMEOUT_S) if first_timeout_s is None else first_timeout_s
@@ -130,22 +129,6 @@ class DeviceBuffer:
     def source_dispatch(
         self, x: Any, topk_idx: Any, topk_weights: Any = None, bucket: int | None = None, num_tokens: Any = None
     ) -> None:
-        """Send every token once to each FFN rank that holds one of its experts.
-
-        The ids and `num_tokens` are read again as replies are collected: they must not change until then.
-
-        Args:
-            x: [T, H] BF16, or (x [T, H] float8_e4m3fn, scale words [T, words]).
-            topk_idx: int32 or int64 [T, K]; -1 is no route.
-            topk_weights: fp32 [T, K] or None.
-            bucket: the token class every rank passes for this exchange; the capacity by default.
-            num_tokens: how many of the T rows count, or int32 [1] on the GPU: rows past it collect zeros.
-
-        Raises:
-            OrderError: not an Attention rank, or the last exchange was not collected.
-            CaptureError: the first exchange, under capture.
-            ShapeError, IdTypeError, CapacityError: an argument; the peers are told.
-        """
         self._require("attention", self._sent is None, "source_dispatch", "source_collect")
         self._require_warm("source_dispatch", self._begun + 1)
         bucket = self.shape.capacity if bucket is None else bucket
@@ -162,24 +145,9 @@ class DeviceBuffer:
             )
 
     def source_collect(self, view: bool = False, out: Any = None) -> Any:
-        """Collect the reply to each token.
-
-        Args:
-            view: must be False; this build collects by copy.
-            out: BF16 [T, H] to write, by default a new tensor.
-
-        Returns:
-            BF16 [T, H]: the sum of the FFN ranks' replies, zeros for a token without a route.
-
-        Raises:
-            OrderError: nothing was dispatched.
-            CaptureError: of the first exchange, under capture.
-            ShapeError: view=True, or another `out`.
-        """
         self._require("attention", self._sent is not None, "source_collect", "source_dispatch")
         self._require_warm("source_collect", self._begun)
-        if view:
-            raise ShapeError("view", "False", view, "Collect by copy; the view is not built.")
+        calls.refuse_view(view)
         sent = cast(Outgoing, self._sent)
         y = torch.empty((sent.tokens, self.shape.hidden), dtype=torch.bfloat16, device="cuda") if out is None else out
         inputs.check_replies(self.shape, y, sent.tokens)
@@ -189,17 +157,6 @@ class DeviceBuffer:
         return y
 
     def ffn_receive(self, bucket: int | None = None, host_counts: bool = False) -> DeviceReceived:
-        """Receive the rows of this rank's experts.
-
-        Args:
-            bucket: the token class every rank passes for this exchange; the capacity by default.
-            host_counts: whether `host_counts` of the result gives the counts of rows on the host.
-
-        Raises:
-            OrderError: not an FFN rank, or the last exchange was not replied to.
-            CaptureError: the first exchange, or host counts, under capture.
-            ShapeError, CapacityError: the bucket; the peers are told.
-        """
         self._require("ffn", self._received is None, "ffn_receive", "ffn_reply")
         self._require_warm("ffn_receive", self._begun + 1)
         if host_counts:
@@ -215,18 +172,7 @@ class DeviceBuffer:
             self._received = received_views(self, found, self.shape, bucket, counts)
         return self._received
 
-    def ffn_reply(self, received: DeviceReceived, out: Any) -> None:
-        """Reply to every received token with the sum of its rows.
-
-        Args:
-            received: what `ffn_receive` returned.
-            out: BF16 [rows, H], a row for each of `received.x`, which it may be.
-
-        Raises:
-            OrderError: `received` is not the last received one.
-            CaptureError: of the first exchange, under capture.
-            ShapeError: another shape or dtype.
-        """
+    def ffn_reply(self, received: Any, out: Any) -> None:
         self._require("ffn", received is not None and self._received is received, "ffn_reply", "ffn_receive")
         self._require_warm("ffn_reply", self._begun)
         inputs.check_replies(self.shape, out, len(received.x))
@@ -294,7 +240,5 @@ class DeviceBuffer:
         with self._life.refusing(), ordered(self._stream, *used) as stream:
             yield stream
 
-    def _require(self, role: Role, in_order: bool, call: str, other: str) -> None:
+    def _require_alive(self) -> None:
         self._life.require()
-        calls.require_role(self.layout, self.rank, role, call)
-        calls.require_order(self.rank, in_order, call, other)

@@ -1,10 +1,11 @@
-"""Host checks of what a DeviceBuffer is called with."""
+"""Host checks of what a Buffer is called with."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from afdep import calls
 from afdep.dtypes import DispatchDtype
 from afdep.errors import IdTypeError, ShapeError
 from afdep.shapes import ExchangeShape
@@ -23,12 +24,12 @@ class Outgoing:
 
 
 def outgoing(shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, bucket: int, num_tokens: Any) -> Outgoing:
-    """Check the arguments of `DeviceBuffer.source_dispatch`.
+    """Check the arguments of `Buffer.source_dispatch`.
 
     Raises:
         ShapeError, IdTypeError, CapacityError: naming the argument.
     """
-    rows, scales = x if isinstance(x, tuple) and len(x) == 2 else (x, None)
+    rows, scales = calls.rows_and_scales(x)
     _check("x", rows, (None, shape.hidden), element(shape.dtype))
     _check_aligned("x", rows)
     word = num_tokens if isinstance(num_tokens, torch.Tensor) else None
@@ -44,7 +45,7 @@ def outgoing(shape: ExchangeShape, x: Any, topk_idx: Any, topk_weights: Any, buc
 
 
 def check_replies(shape: ExchangeShape, out: Any, rows: int) -> None:
-    """Check the rows of `DeviceBuffer.ffn_reply`, or those that take the collected: BF16 [rows, H] on the current GPU.
+    """Check the rows of `Buffer.ffn_reply`, or those that take the collected: BF16 [rows, H] on the current GPU.
 
     Raises:
         ShapeError: another shape, dtype, place or alignment.
@@ -70,10 +71,7 @@ def element(dtype: DispatchDtype) -> Any:
 
 
 def _scales(shape: ExchangeShape, scales: Any, tokens: int) -> Any | None:
-    words = shape.dtype.scale_bytes(shape.hidden) // 4
-    if (scales is None) != (words == 0):
-        expected = "none for BF16" if words == 0 else f"4-byte words [{tokens}, {words}]"
-        raise ShapeError("scales", expected, "none" if scales is None else "some", "Pass x as (x, scales) for FP8.")
+    words = calls.scale_words(shape, scales, tokens)
     if scales is not None:
         _check("scales", scales, (tokens, words), scales.dtype)
         if scales.element_size() != 4:

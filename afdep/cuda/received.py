@@ -10,28 +10,14 @@ from afdep.abi import ReceivedStruct
 from afdep.cuda.counts import HostCounts, PendingCounts
 from afdep.cuda.inputs import element
 from afdep.cuda.memory import tensor, to_numpy
+from afdep.interface import Received
 from afdep.shapes import ExchangeShape
 
 
 @dataclass(frozen=True)
-class DeviceReceived:
-    """What `DeviceBuffer.ffn_receive` returned: tensors of the Buffer, valid until its next `ffn_receive`.
+class DeviceReceived(Received):
+    """The same as tensors, with the counts of rows on the host where `ffn_receive` was asked for them."""
 
-    Args:
-        x: rows [rows, H] of the dispatch dtype, expert-major, sized by the bucket; rows past `expert_offsets[-1]` are
-            undefined.
-        weights: fp32 [rows], the routing weight of each row; 0 where the sources passed none.
-        scales: the scale words of each row [rows, words], or None for BF16.
-        expert_offsets: int32 [experts + 1]: rows of local expert e start at e; its padding (zeros) ends at e + 1.
-    """
-
-    x: Any
-    weights: Any
-    scales: Any | None
-    expert_offsets: Any
-    _metadata: Any = field(repr=False)
-    _rank_prefix: Any = field(repr=False)
-    _bucket: int = field(repr=False)
     _counts: PendingCounts | None = field(repr=False)
 
     @property
@@ -39,14 +25,17 @@ class DeviceReceived:
         """The counts of this exchange on the host where `ffn_receive` was asked for them, else None; waits for them.
 
         Raises:
-            What `DeviceBuffer.synchronize` raises of an exchange that failed.
+            What `Buffer.synchronize` raises of an exchange that failed.
         """
         return None if self._counts is None else self._counts.get()
+
+    def _on_host(self, array: Any) -> np.ndarray[Any, Any]:
+        return to_numpy(array)
 
 
 @dataclass(frozen=True)
 class HostReceived:
-    """A copy of it on the host, as `afdep.checks` takes it."""
+    """A copy of it on the host, as `afdep.proof.checks` takes it."""
 
     x: np.ndarray[Any, Any]
     weights: np.ndarray[Any, Any]
@@ -59,15 +48,9 @@ def on_host(received: DeviceReceived) -> HostReceived:
     """Copy to the host: the rows up to the last offset, and for each its source rank, token and lane (-1: padding)."""
     offsets = to_numpy(received.expert_offsets)
     rows = int(offsets[-1])
-    metadata = to_numpy(received._metadata)[: int(to_numpy(received._rank_prefix)[-1])]
-    table = np.full((rows, 3), -1, np.int32)
-    token, lane = np.nonzero(metadata[:, 2:] >= 0)
-    source_id = metadata[token, 0]
-    table[metadata[token, 2 + lane]] = np.stack(
-        [source_id // received._bucket, source_id % received._bucket, lane], axis=1
-    )
     scales = None if received.scales is None else to_numpy(received.scales[:rows])
-    return HostReceived(to_numpy(received.x[:rows]), to_numpy(received.weights[:rows]), scales, offsets, table)
+    weights = to_numpy(received.weights[:rows])
+    return HostReceived(to_numpy(received.x[:rows]), weights, scales, offsets, received.source)
 
 
 def received_views(

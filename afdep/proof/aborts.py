@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afdep.errors import AfdepError, DeadlockError, MemoryFaultError, MismatchError
+from afdep.interface import Received
 from afdep.proof import checks, graphs, payload
 from afdep.proof.exchanges import Exchange, combine, dispatch
 from afdep.proof.giving_up import Abort, BadRoute, Refusal, RefusalBeside, TimeOut
 from afdep.reference import Sent
 from afdep.routing import Load
-from afdep.sim.buffer import Received
 from afdep.sim.buffers import Buffers
 
 _REPLAYS = 3

@@ -7,10 +7,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from afdep.errors import MismatchError, ShapeError
+from afdep.interface import Received
 from afdep.proof import checks, payload
 from afdep.reference import Sent
 from afdep.routing import Load
-from afdep.sim.buffer import Received
 from afdep.sim.buffers import Buffers
 
 

@@ -1,4 +1,4 @@
-"""How a rank gives up in a hunt: what a seed draws of it. `afdep.abort_proof` plays it."""
+"""How a rank gives up in a hunt: what a seed draws of it. `afdep.proof.aborts` plays it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

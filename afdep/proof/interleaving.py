@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from afdep.errors import MismatchError
+from afdep.interface import Received
 from afdep.proof import payload
 from afdep.proof.exchanges import Exchange, check, combine, dispatch
 from afdep.reference import Sent
 from afdep.routing import Load
-from afdep.sim.buffer import Received
 from afdep.sim.buffers import Buffers
 
 _PAYLOAD_STRIDE = 1_000_003

@@ -13,7 +13,7 @@ from afdep.arms import Arm
 from afdep.errors import OrderError, ShapeError
 from afdep.reference import BF16
 from afdep.shapes import ExchangeShape
-from afdep.sim.buffer import Buffer
+from afdep.sim.buffer import SimBuffer
 from afdep.sim.graph import Graph, capturing
 from afdep.sim.group import Group
 from afdep.sim.session import Session
@@ -44,7 +44,7 @@ class Buffers:
         self._native_shape = abi.struct_of(shape, arm)
         self._handle = self.simulator.add_buffers(self._native_shape)
         self._group = Group(session, shape, self._handle)
-        self._buffers = [Buffer(self._group, rank) for rank in range(self.layout.num_ranks)]
+        self._buffers = [SimBuffer(self._group, rank) for rank in range(self.layout.num_ranks)]
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Buffers:
         """Registered transport memory of a rank, without the workspace."""
         return int(self._native.inbox_bytes(byref(self._native_shape)))
 
-    def buffer(self, rank: int) -> Buffer:
+    def buffer(self, rank: int) -> SimBuffer:
         """The Buffer of a rank.
 
         Raises:
@@ -78,12 +78,12 @@ class Buffers:
         return self._buffers[rank]
 
     @property
-    def ffns(self) -> list[Buffer]:
+    def ffns(self) -> list[SimBuffer]:
         """The FFN ranks' Buffers."""
         return [self._buffers[rank] for rank in self.layout.ffn_rank_ids]
 
     @property
-    def sources(self) -> list[Buffer]:
+    def sources(self) -> list[SimBuffer]:
         """The Attention ranks' Buffers, by source index."""
         return [self._buffers[rank] for rank in self.layout.attention_rank_ids]
 

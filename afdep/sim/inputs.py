@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afdep import routing
+from afdep import calls, routing
 from afdep.dtypes import DispatchDtype
 from afdep.elements import BF16, E4M3
 from afdep.errors import ShapeError
@@ -45,22 +45,22 @@ class Outgoing:
 def outgoing(
     shape: ExchangeShape, x: object, topk_idx: object, topk_weights: object, bucket: int, num_tokens: object
 ) -> Outgoing:
-    """Check the arguments of `Buffer.source_dispatch`.
+    """Check the arguments of `SimBuffer.source_dispatch`.
 
     Raises:
         ShapeError, IdTypeError, CapacityError: naming the argument.
     """
-    payload, scales = x if isinstance(x, tuple) and len(x) == 2 else (x, None)
+    payload, scales = calls.rows_and_scales(x)
     rows = _payload(_numpy(payload), shape.dtype, shape.hidden)
     word = _token_word(num_tokens)
     tokens = shape.tokens(len(rows), bucket, num_tokens) if word is None else shape.most_tokens(len(rows), bucket)
     ids = routing.check_ids(_numpy(topk_idx), len(rows), shape.top_k, shape.num_experts)
     weights = None if topk_weights is None else _weights(_numpy(topk_weights), ids.shape)
-    return Outgoing(rows, _scales(scales, shape.dtype, len(rows), shape.hidden), ids, weights, tokens, word)
+    return Outgoing(rows, _scales(shape, scales, len(rows)), ids, weights, tokens, word)
 
 
 def replies(shape: ExchangeShape, out: object, rows: int) -> Array:
-    """Check the rows of `Buffer.ffn_reply`: contiguous BF16, at most as many as were received at most.
+    """Check the rows of `SimBuffer.ffn_reply`: contiguous BF16, at most as many as were received at most.
 
     Raises:
         ShapeError: another shape or dtype.
@@ -122,15 +122,13 @@ def _weights(weights: Array, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(weights)
 
 
-def _scales(scales: object, dtype: DispatchDtype, tokens: int, hidden: int) -> Array | None:
-    words = dtype.scale_bytes(hidden) // 4
-    expected = "none for BF16" if words == 0 else f"4-byte words [{tokens}, {words}]"
-    if (scales is None) != (words == 0):
-        raise ShapeError("scales", expected, "none" if scales is None else "some", "Pass x as (x, scales) for FP8.")
+def _scales(shape: ExchangeShape, scales: object, tokens: int) -> Array | None:
+    words = calls.scale_words(shape, scales, tokens)
     if scales is None:
         return None
     array = _numpy(scales)
     if array.dtype.itemsize != 4 or array.shape != (tokens, words):
-        next_step = f"One word for each group of {128 * dtype.groups_per_word} elements of a row."
+        expected = f"4-byte words [{tokens}, {words}]"
+        next_step = f"One word for each group of {128 * shape.dtype.groups_per_word} elements of a row."
         raise ShapeError("scales", expected, f"{array.dtype}{list(array.shape)}", next_step)
     return np.ascontiguousarray(array).view(np.uint32)

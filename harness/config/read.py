@@ -70,7 +70,11 @@ def value(kind: Any, data: Any, name: str) -> Any:
 def _checked(kind: Any, more: tuple[Any, ...], data: Any, name: str) -> Any:
     for one in more:
         if isinstance(one, Text):
-            return one.read(word(name, data, one.words))
+            text = word(name, data, one.words)
+            try:
+                return one.read(text)
+            except ValueReadError as error:  # of any name: the key says of which
+                raise ValueReadError(f"{name}{error.problem.removeprefix('name')}", error.next_step) from error
     found = value(kind, data, name)
     size, unit = (len(found), " entries") if isinstance(found, tuple) else (found, "")
     for one in more:

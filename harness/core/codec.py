@@ -22,6 +22,8 @@ def encode(value: Any) -> Any:
         return {one.name: encode(held) for one, held in fields if one.default != held}
     if isinstance(value, Mapping):
         return {str(key): encode(held) for key, held in value.items()}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # one number, however it was written
     return [encode(one) for one in value] if isinstance(value, tuple | list) else value
 
 

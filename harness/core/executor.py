@@ -258,7 +258,7 @@ class Executor:
             self._hear(batch, book, rank, event)
 
         launched.go()
-        self.listen(batch, f"may measure, for {limit_s:g} s at the most")
+        self.listen(batch, f"measures, for {limit_s:g} s at the most")
         launched.measure()
         started = time.monotonic()
         try:

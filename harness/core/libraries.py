@@ -22,13 +22,17 @@ def edited(slot: Path, edits: Sequence[Edit]) -> Path:
         TreeError: an edit that finds no place.
         BuildError: it does not build.
     """
-    carried = slot / "native" / f"{edits_hash(edits)}.so"
-    if carried.exists():
-        return carried
+    if (place := carried(slot, edits)).exists():
+        return place
     with tempfile.TemporaryDirectory(prefix="edited-") as name:
         tree = copied(slot, Path(name))
         trees.edit(tree, edits)
         return build.build_cuda(tree)
+
+
+def carried(slot: Path, edits: Sequence[Edit]) -> Path:
+    """Where a tree that travels has the CUDA library of its edited sources."""
+    return slot / "native" / edits_hash(edits) / "libafdep_cuda.so"
 
 
 def copied(slot: Path, folder: Path) -> Path:

@@ -52,6 +52,8 @@ def describe(request: dict[str, Any]) -> dict[str, Any]:
     for module in (*_DRIVER, *wanted):
         importlib.import_module(module)
     contract = importlib.import_module("harness.ranks.contract")
+    for backend in request["backends"]:
+        contract.load(backend)
     afdep = importlib.import_module("afdep")
     slot = Path(str(afdep.__file__)).resolve().parent.parent
     identities = [

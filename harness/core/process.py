@@ -20,6 +20,9 @@ ALLOWED = (
 )
 """Variables that a measured process inherits; everything else, every control included, comes from the plan."""
 
+WORD = "AFDEP_BENCH_WORD"
+"""Variable with the word by which a process's events are known."""
+
 ORPHANED = 75
 """Exit status of a process whose starter is gone: nobody would know of its figures."""
 
@@ -144,11 +147,11 @@ def stopped_by_signals() -> Iterator[None]:
     """A block that SIGINT, SIGTERM, SIGHUP and SIGUSR1 end by an exception, so that it cleans up behind itself."""
 
     def stop(number: int, frame: object) -> NoReturn:
-        for other in _SIGNALS:
+        for other in SIGNALS:
             signal.signal(other, signal.SIG_IGN)
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield
     finally:
@@ -156,35 +159,37 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""By which somebody asks a process to end."""
 
 
 class Mouth:
     """Where a process says its events: the standard output that it was started with, kept for these alone.
 
-    Whatever else is printed goes to standard error from now on, so that no library can spoil or fake an event.
+    Whatever else is printed goes to standard error from now on, so that no library can spoil or fake an event. What a
+    tool prints around this process lacks the word that the starter gave to it alone.
     """
 
     def __init__(self) -> None:
         sys.stdout.flush()
         self._stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
-        self._lock = threading.Lock()
+        self._lock, self._word = threading.Lock(), os.environ.pop(WORD, "")
 
     def say(self, event: str, **fields: Any) -> None:
         """Say one event at once, as a line of its own."""
         with self._lock:
-            self._stream.write(f"\n{json.dumps({'event': event, **fields})}\n")
+            self._stream.write(f"\n{json.dumps({'event': event, 'word': self._word, **fields})}\n")
             self._stream.flush()
 
 
-def hear(line: str) -> dict[str, Any] | None:
-    """The event of a line; None for whatever else a tool may print."""
+def hear(line: str, word: str = "") -> dict[str, Any] | None:
+    """The event of a line that the process with this word says; None for whatever else a tool may print."""
     try:
         data = json.loads(line)
     except ValueError:
         return None
-    return data if isinstance(data, dict) and isinstance(data.get("event"), str) else None
+    return data if isinstance(data, dict) and "event" in data and data.get("word") == word else None
 
 
 def leave_with_the_starter(hear_word: Callable[[str], None] = lambda word: None) -> None:

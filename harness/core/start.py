@@ -2,6 +2,7 @@
 
 import os
 import queue
+import secrets
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import process
-from harness.core.worker import GO, MEASURE, READY
+from harness.core.worker import GO, MEASURE, READY, VOID
 
 GRACE_S = 5.0
 """How long ranks may go on when one has ended, in good order or not: their waits time out in that time and name it."""
@@ -56,7 +57,7 @@ class Start:
         self._grace_s = grace_s
         self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         self._early: list[tuple[int, dict[str, Any] | None]] = []
-        self._port = _free_port() if len(seats) > 1 else 0
+        self._port, self._word = _free_port() if len(seats) > 1 else 0, secrets.token_hex(8)
         self._children: list[subprocess.Popen[str]] = []
         try:
             for index in range(len(seats)):
@@ -111,7 +112,10 @@ class Start:
         late = f"ended: another rank was gone for {self._grace_s:.0f} s"
         endings = {index: late for index in speaking if not timed_out}
         for index, code in enumerate(codes):
-            if index not in endings and (code != 0 or index in speaking):
+            if index not in endings and -code in process.SIGNALS:
+                reason = f"interrupted: somebody ended the process by {process.signal_name(-code)}"
+                listen(index, {"event": VOID, "reason": reason})
+            elif index not in endings and (code != 0 or index in speaking):
                 said, _ = process.last_words(process.tail(self.stderr(index)))
                 endings[index] = process.ending(code, limit_s if timed_out and index in speaking else None, said)
         return endings
@@ -153,7 +157,12 @@ class Start:
             child = subprocess.Popen(
                 [*seat.tool, *process.command("harness.core.worker", str(job))],
                 cwd=own,
-                env=process.environment(self._slot, self._environ) | self._place(seat) | dict(seat.environ),
+                env={
+                    **process.environment(self._slot, self._environ),
+                    process.WORD: self._word,
+                    **self._place(seat),
+                    **seat.environ,
+                },
                 stdin=subprocess.PIPE,  # its end is the end of this process
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -175,7 +184,7 @@ class Start:
     def _read(self, index: int, child: "subprocess.Popen[str]") -> None:
         assert child.stdout is not None
         for line in child.stdout:
-            if (event := process.hear(line)) is not None:
+            if (event := process.hear(line, self._word)) is not None:
                 self._heard.put((index, event))
         self._heard.put((index, None))
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import afdep
 from harness.errors import TreeError
 from harness.study import Edit
 
@@ -116,14 +117,14 @@ def resolve(repository: Path, name: str) -> str:
     return found.decode().strip()
 
 
-def edit(tree: Path, edits: Sequence[Edit]) -> None:
+def edit(slot: Path, edits: Sequence[Edit]) -> None:
     """Apply edits to a copy of a tree, in order: each finds what those before it left.
 
     Raises:
         TreeError: a text that is to be replaced is not there exactly once.
     """
     for one in edits:
-        path = tree / one.file
+        path = slot / one.file
         text = path.read_text(encoding="utf-8")
         if text.count(one.shipped) != 1:
             raise TreeError(
@@ -163,8 +164,13 @@ def _working_tree(repository: Path) -> dict[str, bytes]:
 
 
 def _installed(root: Path) -> dict[str, bytes]:
-    paths = [path for part in EXPORTED for path in (root / part).rglob("*") if path.is_file()]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    """The package, and what it carries under the names of a checkout."""
+    package, found = Path(afdep.__file__).resolve().parent, {}
+    for base, part in (*((root, part) for part in EXPORTED), (package.parent, package.name)):
+        for path in (base / part).rglob("*"):
+            if path.is_file() and (base == root or not path.is_relative_to(root)):
+                found[path.relative_to(base).as_posix()] = path.read_bytes()
+    return found
 
 
 def _commit(repository: Path, commit: str) -> dict[str, bytes]:
@@ -193,7 +199,9 @@ def _not_exported(tree: str, name: str, received: str) -> TreeError:
 
 
 def _lay_harness_over(slot: Path) -> None:
-    running = Path(__file__).resolve().parents[2]
+    from afdep.tree import root  # of the running tree, which has it; the measured one may be older
+
+    running = {"harness": Path(__file__).resolve().parents[2], "conf/machine": root()}
     ignored = shutil.ignore_patterns("__pycache__", *(f"*{suffix}" for suffix in _COMPILED))
     for part in LAID_OVER:
-        shutil.copytree(running / part, slot / part, ignore=ignored, dirs_exist_ok=True)
+        shutil.copytree(running[part] / part, slot / part, ignore=ignored, dirs_exist_ok=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from afdep.tree import root
+from harness.core.node import INDEX, OUT
 from harness.errors import OutputClosedError, UsageError, WorkspaceError
 
 
@@ -51,9 +53,9 @@ class Desk:
 
 def real() -> Desk:
     """The desk of an ordinary command."""
-    root = Path(__file__).resolve().parents[2]
-    here = root if (root / ".git").exists() else Path.cwd()
-    return Desk(root, here, os.environ, time.monotonic, lambda: datetime.now(UTC), print_line)
+    tree = root()
+    here = tree if (tree / ".git").exists() else Path.cwd()
+    return Desk(tree, here, os.environ, time.monotonic, lambda: datetime.now(UTC), print_line)
 
 
 def print_line(line: str) -> None:
@@ -71,7 +73,7 @@ def print_line(line: str) -> None:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of plans and records: the out folder, an archive, or what a node brought back.
+    """A folder of plans and records: the out folder, an archive, or a bundle with what a node has left in it.
 
     Args:
         folder: absolute path.
@@ -113,7 +115,8 @@ class Workspace:
         return self.folder / "scratch"
 
     def records(self, plan_hash: str) -> Path:
-        return self.folder / "records" / plan_hash
+        inside = self.folder / OUT if (self.folder / INDEX).is_file() else self.folder
+        return inside / "records" / plan_hash
 
     def journals(self, plan_hash: str) -> Path:
         return self.folder / "journals" / plan_hash

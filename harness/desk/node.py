@@ -4,15 +4,18 @@ The node needs Python 3.11 or newer with numpy and pyarrow, and torch for GPUs; 
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from afdep import build
+from afdep import BuildError
+from afdep.build import SIDECAR
 from harness import study
-from harness.core import libraries
+from harness.core import libraries, process
 from harness.core.codec import encode, short_hash
 from harness.core.identity import Sources
 from harness.core.node import INDEX, PLANS, RUN, SLOTS, Entry, entries
@@ -101,8 +104,7 @@ def _put(file: PlanFile, slots: Slots, place: Path) -> None:
     own = Slots(aside, slots.num_trees)
     if any(batch.backend == "cuda" for block in file.plan.blocks for batch in block.batches):
         for index in range(slots.num_trees):
-            library = build.build_cuda(own.path(index))
-            _copy(library, build.carried(own.path(index)))
+            _copy(*_built_by(own.path(index).resolve()))
     _carry_edited(file, own)
     aside.rename(place)
 
@@ -117,21 +119,40 @@ def _carry_edited(file: PlanFile, slots: Slots) -> None:
     }
     for tree, edits in sorted(wanted, key=str):
         slot = slots.path(tree)
-        carried = slot / "native" / f"{libraries.edits_hash(edits)}.so"
-        if not carried.exists():
-            _copy(libraries.edited(slot, edits), carried)
+        _copy(libraries.edited(slot, edits), libraries.carried(slot, edits))
     program: Any = study.program(file.plan.study)
     if hasattr(program, "carry"):
         program.carry(slots.path(0))
 
 
+def _built_by(slot: Path) -> tuple[Path, Path]:
+    """The CUDA library that a tree builds of itself, and where it looks for it on a machine without a compiler."""
+    asked = "from afdep import build; print(build.build_cuda(), build.carried(), sep=chr(10))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", asked],
+        env=process.environment(slot, os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BuildError(
+            f"CUDA library: expected it to build, received {process.last_words(done.stderr)[0]}.",
+            "A bundle is made where nvcc is.",
+        )
+    built, carried = done.stdout.splitlines()
+    return Path(built), Path(carried)
+
+
 def _copy(built: Path, carried: Path) -> None:
-    """Copy a library with what lies beside it, and no name in it that nobody asks for."""
+    """Copy a library with its sidecar, unless it is there."""
+    if carried.exists():
+        return
     check_self_contained(built)
     carried.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(built, carried)
-    for beside in built.parent.glob(f"{built.stem}*.json"):
-        shutil.copyfile(beside, carried.with_name(beside.name.replace(built.stem, carried.stem)))
+    for path in (built, built.with_name(SIDECAR)):
+        if path.exists():
+            shutil.copyfile(path, carried.with_name(path.name))
 
 
 def check_self_contained(library: Path) -> None:

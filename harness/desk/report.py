@@ -15,7 +15,7 @@ from harness.records import files
 from harness.report.results import Results
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
-"""Where a page of prose, as README.md, takes the report of a study between its own lines."""
+"""Where a page of prose, as README.md, takes the short form of a report."""
 
 
 def run(name: str, texts: Sequence[str], desk: Desk) -> int:
@@ -36,16 +36,19 @@ def run(name: str, texts: Sequence[str], desk: Desk) -> int:
 
 
 def write(results: Results, path: Path) -> list[Path]:
-    """Write a page with its plots beside it, or into the marked block of the page that is there."""
+    """Write a page with its plots beside it, or a study's short form into the marked block of a page of prose."""
     module: Any = study.report(results.study)
-    block = path.exists() and BEGIN in path.read_text(encoding="utf-8")
-    folder = path.parent / "reports" if block else path.parent
-    stem = results.name if block else path.stem
-    drawn = module.draw(results, folder, stem) if hasattr(module, "draw") else []
-    pictures = [(picture.relative_to(path.parent).as_posix(), words) for picture, words in drawn]
-    text = module.text(results, pictures)
-    if block:
-        text = replace_block(path.name, path.read_text(encoding="utf-8"), text.partition("\n")[2])
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    if BEGIN in page:
+        if not hasattr(module, "block"):
+            raise ReportError(
+                f"{path.name}: expected a study with a short form, received {results.study}.",
+                "Write its report to a page of its own: to=PATH.",
+            )
+        files.replace(path, replace_block(path.name, page, module.block(results)).encode())
+        return [path]
+    drawn = module.draw(results, path.parent, path.stem) if hasattr(module, "draw") else []
+    text = module.text(results, [(picture.name, words) for picture, words in drawn])
     files.replace(path, text.encode())
     return [path, *(picture for picture, _ in drawn)]
 

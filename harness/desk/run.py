@@ -24,6 +24,7 @@ from harness.desk.desk import Desk, Workspace
 from harness.desk.launcher import Launcher
 from harness.errors import Exit, UsageError
 from harness.machine import gpus
+from harness.records.envelope import FAILED
 from harness.records.table import read as read_records
 from harness.records.table import record_files
 from harness.report.results import Part, Results
@@ -177,4 +178,6 @@ def conclude(file: PlanFile, workspace: Workspace, executor: Executor, desk: Des
             kept = workspace.folder / "failures" / one.folder.name  # where no later run sweeps
             kept.parent.mkdir(exist_ok=True)
             desk.print_line(f"  all of stderr in {desk.shown(one.folder.rename(kept))}")
-    return Exit.ERROR if executor.failures and report.status(results) == Exit.OK else int(report.status(results))
+    failed = any((row["run"], row["status"]) == (executor.run_name, FAILED) for row in results.rows)
+    status = int(report.status(results))
+    return Exit.ERROR if failed and status in (Exit.OK, Exit.NOTHING) else status

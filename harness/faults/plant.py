@@ -13,6 +13,7 @@ from uuid import uuid4
 from afdep import build
 from afdep.build import Fiber
 from afdep.digest import native_digest
+from afdep.sources import RECIPES
 from afdep.tree import root
 
 DIRECTED = "afdep/csrc/directed.cuh"
@@ -107,7 +108,7 @@ def planted(plant: Plant, folder: Path) -> Path:
 def build_with(plant: Plant, folder: Path) -> Path:
     """The native library of a copy of the tree with the bug in it, from the cache if it is there."""
     tree = planted(plant, folder)
-    digest = native_digest(tree)
+    digest = native_digest("sim", tree)
     library = build.cache_folder() / str(digest) / f"plant_{plant.fiber}.so"
     if not library.exists():
         units = [str(tree / unit) for unit in KERNEL_UNITS]
@@ -128,8 +129,8 @@ def _drop_reductions(kernels: Path) -> None:
 @cache
 def _engine(fiber: Fiber) -> Path:
     """The units that no plant is in, compiled once for all plants."""
-    units = [str(root() / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
-    whole = build.cache_folder() / str(native_digest()) / f"plant_engine_{fiber}.o"
+    units = [str(root() / unit) for unit in RECIPES["sim"].units if unit not in KERNEL_UNITS]
+    whole = build.cache_folder() / str(native_digest("sim")) / f"plant_engine_{fiber}.o"
     if not whole.exists():
         compile_units(whole, fiber, "-r", "-nostdlib", *units)
     return whole
@@ -139,6 +140,7 @@ def compile_units(output: Path, fiber: Fiber, *arguments: str) -> None:
     """Compile and link with the flags of the simulator's library, into a file of its own that is renamed into place."""
     output.parent.mkdir(parents=True, exist_ok=True)
     unfinished = output.with_suffix(f".{uuid4().hex}")
-    flags = [flag for flag in build._FLAGS if flag != "-shared"] + ["-DSIMGPU_THREAD_FIBERS"] * (fiber == "thread")
+    flags = [flag for flag in RECIPES["sim"].flags if flag != "-shared"]
+    flags += ["-DSIMGPU_THREAD_FIBERS"] * (fiber == "thread")
     subprocess.run(["g++", *flags, "-O1", *arguments, "-o", str(unfinished)], check=True)
     unfinished.replace(output)

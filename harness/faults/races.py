@@ -8,6 +8,7 @@ from pathlib import Path
 
 from afdep import build
 from afdep.digest import native_digest
+from afdep.sources import RECIPES
 from afdep.tree import root
 from harness.faults.plant import KERNEL_UNITS, compile_units
 
@@ -43,10 +44,10 @@ print("clean")
 def library(tree: Path | None = None) -> Path:
     """The kernels of a tree compiled for the checker, with an engine that is not; from the cache if it is there."""
     tree = tree or root()
-    path = build.cache_folder() / str(native_digest(tree)) / "races.so"
+    path = build.cache_folder() / str(native_digest("sim", tree)) / "races.so"
     if not path.exists():
         units = [str(tree / unit) for unit in KERNEL_UNITS]
-        digest = f'-DAFDEP_NATIVE_DIGEST="{native_digest(tree)}"'
+        digest = f'-DAFDEP_NATIVE_DIGEST="{native_digest("sim", tree)}"'
         # The engine comes first: what both define is taken from it.
         compile_units(path, "warp", "-shared", *FLAGS, str(_engine()), "-fsanitize=thread", digest, *units)
     return path
@@ -65,9 +66,9 @@ def report(path: Path, arm: str, seeds: int) -> str:
 
 @cache
 def _engine() -> Path:
-    whole = build.cache_folder() / str(native_digest()) / "races_engine.o"
+    whole = build.cache_folder() / str(native_digest("sim")) / "races_engine.o"
     if not whole.exists():
-        units = [str(root() / unit) for unit in build._UNITS if unit not in KERNEL_UNITS]
+        units = [str(root() / unit) for unit in RECIPES["sim"].units if unit not in KERNEL_UNITS]
         compile_units(whole, "warp", "-r", "-nostdlib", *FLAGS, *units)
     return whole
 

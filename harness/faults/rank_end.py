@@ -1,4 +1,4 @@
-"""A rank's DeviceBuffer on a planted library, as `harness.faults.part.End` says."""
+"""A rank's Buffer on a planted library, as `harness.faults.part.End` says."""
 
 import ctypes
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from afdep.cuda import DeviceBuffer, on_host
+from afdep.cuda import Buffer, on_host
 from afdep.device_errors import DeviceError
 from afdep.errors import MismatchError
 from afdep.proof import checks
@@ -52,7 +52,7 @@ class RankEnd:
     ):
         self._trial, self._stuck_s, self._meet = trial, stuck_s, meet
         told = {**trial.world_fields(), "timeout_s": timeout_s, "first_timeout_s": timeout_s}
-        self.buffer = DeviceBuffer(None, **told, arm=trial.arm, maker="ipc", library=library)
+        self.buffer = Buffer(None, **told, arm=trial.arm, maker="ipc", library=library)
         layout, rank = self.buffer.layout, self.buffer.rank
         self._is_source = self.buffer.role == "attention"
         self._drawn = payloads.of(trial, self.buffer.shape, rank - layout.ffn_ranks if self._is_source else None)

@@ -14,7 +14,7 @@ from harness.surroundings import FOUND, NOTHING, OK
 from harness.workspace import REPOSITORY, write_page
 
 SIMULATED_MACHINE = "h100-nvlink, small"
-"""What `afdep.hunt.small_machine` is called."""
+"""What `afdep.proof.hunt.small_machine` is called."""
 
 
 def of_gpus(outcomes: Sequence[Outcome], command: str, ended: datetime) -> list[FaultRecord]:

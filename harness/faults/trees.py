@@ -80,7 +80,7 @@ def library(guard: Guard | None, target: Path) -> str:
         planted = tree(guard, Path(name))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(build.build_cuda(planted), target)
-        digest = str(native_digest(planted))
+        digest = str(native_digest("cuda", planted))
     strip(target)
     return digest
 
@@ -107,7 +107,7 @@ def build_all(folder: Path, listen: Callable[[str], None], guards: Sequence[Guar
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(build.build_cuda(), folder / f"{SHIPPED}.so")
     strip(folder / f"{SHIPPED}.so")
-    digests = {SHIPPED: str(native_digest())}
+    digests = {SHIPPED: str(native_digest("cuda"))}
     wanted: list[tuple[str, Guard | None]] = [(LATE, None), *((guard.slug, guard) for guard in guards)]
     for name, guard in wanted:
         digests[name] = library(guard, folder / f"{name}.so")

@@ -72,7 +72,7 @@ class Trial:
         return f"{self.control} ({self.arm}, {self.layout}{late})"
 
     def world_fields(self) -> dict[str, Any]:
-        """The exchange shape as `afdep.World` and `afdep.cuda.DeviceBuffer` take it."""
+        """The exchange shape as `afdep.World` and `afdep.cuda.Buffer` take it."""
         shape = self.shape
         return {
             "layout": self.layout,

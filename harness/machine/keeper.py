@@ -1,15 +1,17 @@
 """Cleans up behind a process that is killed: `python -P -m harness.machine.keeper`, which that process starts first.
 
-It reads lines from a pipe that the starter holds open: `group N`, a process group to be killed, or `mps FOLDER
-PROGRAM`, a daemon to be ended. Where the pipe ends without the word that all has ended well, it does so.
+It reads lines from a pipe that the starter holds open: `group N`, a process group to be killed, or `call MODULE:FUNCTION
+ARGUMENT...`, for what ends otherwise. Where the pipe ends without the word that all has ended well, it does so.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 
 _ENDED = "ended"
@@ -35,9 +37,9 @@ class Keeper:
         """A process group that must not outlive the starter."""
         self._tell(f"group {number}")
 
-    def mps(self, folder: Path, program: str) -> None:
-        """A daemon that must not outlive the starter."""
-        self._tell(f"mps {folder} {program}")
+    def call(self, place: str, *arguments: str) -> None:
+        """A function, as `module:function`, that must be called with these texts once the starter is gone."""
+        self._tell(shlex.join(["call", place, *arguments]))
 
     def end(self) -> None:
         """All has ended well."""
@@ -68,11 +70,10 @@ def main(lines: list[str]) -> int:
         if kind == "group":
             with suppress(ProcessLookupError, ValueError):
                 os.killpg(int(rest), signal.SIGKILL)
-        elif kind == "mps":
-            from harness.machine import mps
-
-            folder, _, program = rest.partition(" ")
-            mps.end_left_behind(Path(folder), program)
+        elif kind == "call":
+            place, *arguments = shlex.split(rest)
+            module, _, function = place.partition(":")
+            getattr(import_module(module), function)(*arguments)
     return 1
 
 

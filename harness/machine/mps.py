@@ -111,7 +111,7 @@ def private_daemon(environ: Mapping[str, str], limit_s: float = _LIMIT_S) -> Ite
     with tempfile.TemporaryDirectory(prefix="afdep-mps-", ignore_cleanup_errors=True) as name:
         daemon = Daemon(executable, Path(name), {**environ, **_folders(Path(name))}, limit_s)
         with keeper.kept() as keeping:
-            keeping.mps(daemon.folder, executable)
+            keeping.call("harness.machine.mps:end_left_behind", str(daemon.folder), executable)
             try:
                 daemon.start()
                 yield daemon
@@ -119,9 +119,9 @@ def private_daemon(environ: Mapping[str, str], limit_s: float = _LIMIT_S) -> Ite
                 daemon.quit()
 
 
-def end_left_behind(folder: Path, executable: str) -> None:
+def end_left_behind(folder: str, executable: str) -> None:
     """End the daemon of a process that is gone, and remove its folder."""
-    Daemon(executable, folder, {**os.environ, **_folders(folder)}, _LIMIT_S).quit()
+    Daemon(executable, Path(folder), {**os.environ, **_folders(Path(folder))}, _LIMIT_S).quit()
     shutil.rmtree(folder, ignore_errors=True)
 
 

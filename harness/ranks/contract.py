@@ -59,13 +59,19 @@ def on_gpus() -> SimpleNamespace:
     return SimpleNamespace(**{name: import_module(place) for name, place in _ON_GPUS[number()].items()})
 
 
+def load(backend: str) -> None:
+    """Load whatever of the tree a process of a backend may come to need: names load their modules when first used."""
+    if backend == "cuda":
+        assert on_gpus().memory
+        assert _buffer()
+    else:
+        assert modules().afdep.World
+
+
 def native_digest(backend: str) -> str:
     """Of the sources that the loaded tree builds for a backend."""
     afdep = modules().afdep
-    try:  # FIXME
-        return str(afdep.native_digest() if number() == 1 else afdep.native_digest(backend))
-    except Exception:
-        return str(afdep.native_digest())
+    return str(afdep.native_digest() if number() == 1 else afdep.native_digest(backend))
 
 
 def built(backend: str, library: Path | None = None) -> dict[str, Any]:
@@ -73,7 +79,7 @@ def built(backend: str, library: Path | None = None) -> dict[str, Any]:
     build = modules().build
     path = library or (build.build() if backend == "sim" else build.build_cuda())
     told: dict[str, Any] = {"path": str(path)}
-    if number() > 1 and hasattr(build, "sidecar"):
+    if number() > 1:
         sidecar = build.sidecar(path)
         told |= {"code_digest": sidecar.code_digest, "compiler": sidecar.compiler}
     return told
@@ -98,6 +104,10 @@ def prove(world: Any, loads: list[Any], bucket: int, seed: int) -> None:
 
 def buffer(library: Path | None, **fields: Any) -> Any:
     """A Buffer on this rank's GPU; collective."""
-    cuda = on_gpus().cuda
-    kind = cuda.DeviceBuffer if hasattr(cuda, "DeviceBuffer") else cuda.Buffer
+    kind = _buffer()
     return kind(None, **fields, library=library) if library is not None else kind(None, **fields)
+
+
+def _buffer() -> Any:
+    cuda = on_gpus().cuda
+    return cuda.DeviceBuffer if number() == 1 else cuda.Buffer

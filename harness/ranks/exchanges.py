@@ -148,7 +148,7 @@ def judge(plan: Plan, batch: Batch, cell: Cell, ended: Ended, row: RoundTrip) ->
         ended: what was said of it.
         row: with what the study knows of the cell beside the cell itself.
     """
-    row = replace(row, **_of_cell(cell), tree=plan.trees[batch.tree].name, slot=_slot(plan, batch))
+    row = replace(row, **columns(cell), tree=plan.trees[batch.tree].name, slot=_slot(plan, batch))
     if ended.status != OK:
         opened = ended.opened.get(0, {}).get("loaded", {})
         return [replace(row, **opened, status=ended.status, reason=ended.reason)]
@@ -168,12 +168,19 @@ def latency_us(ranks: Sequence[RoundTrip]) -> float:
     return max(one.latency_us for one in ranks if one.role == "attention" and one.latency_us is not None)
 
 
+def kind(row: RoundTrip) -> str:
+    """What kind of figure a row holds: of different kinds none stands beside another without saying so."""
+    if row.backend == "sim":
+        return "simulated"
+    return "measured, co-located" if row.ranks_per_gpu > 1 else "measured"
+
+
 def figure(rows: Sequence[RoundTrip]) -> str:
     """A cell that counts, in words."""
     return f"{latency_us(rows):8.1f} us"
 
 
-def _of_cell(cell: Cell) -> dict[str, Any]:
+def columns(cell: Cell) -> dict[str, Any]:
     """Columns that the cell decides."""
     own = {one.name for one in fields(RoundTrip)}
     parts = {**vars(cell.row), **vars(cell.exchange), **vars(cell.backend)}

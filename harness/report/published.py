@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from afdep.tree import root
 from harness.errors import PublishedError, valid_names
 from harness.ranks.cells import Row
 
-RECORDS = Path(__file__).resolve().parents[2] / "records"
+RECORDS = root() / "records"
 TABLES = RECORDS / "published" / "tables.csv"
 CLAIMS = RECORDS / "published" / "claims.csv"
 UPSTREAM = RECORDS / "upstream" / "round-trips.csv"
 
 BASELINE, CANDIDATE = "fastafd_m2n", "afdep"
+H200_TABLE, H200S = "s15-noload", "4xH200"
+"""The published table with round trips of four H200s; its candidate is a later tree than that of the main table."""
 UPSTREAM_ARM = "upstream"
 """The arm that the symmetric baseline is a reconstruction of."""
 
@@ -84,6 +87,22 @@ def load(table_id: str, path: Path = TABLES) -> PublishedTable:
     first = chosen[0]
     cells = {point: _cell(table_id, point, found) for point, found in figures.items()}
     return PublishedTable(table_id, first["nodes_gpus"], first["native_digest"], int(first["repeats"]), cells)
+
+
+def round_trips(table_id: str, arm: str, machine: str) -> dict[Point, float]:
+    """Round trips in us of one published arm on one machine, of collects that copy.
+
+    Raises:
+        PublishedError: none were.
+    """
+    wanted = {"table_id": table_id, "arm": arm, "nodes_gpus": machine, "metric": "latency_us", "collect": "copy"}
+    found = {_point(row): float(row["value"]) for row in read(TABLES) if wanted.items() <= row.items()}
+    if not found:
+        raise PublishedError(
+            f"published table {table_id}: expected round trips of {arm} on {machine}, received none.",
+            f"See {TABLES.name} for the arms and machines of each table.",
+        )
+    return found
 
 
 def upstream(path: Path = UPSTREAM) -> dict[tuple[str, Point, int], tuple[float, ...]]:

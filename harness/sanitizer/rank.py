@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from afdep import routing
-from afdep.cuda import DeviceBuffer
+from afdep.cuda import Buffer
 from afdep.routing import Load
 from harness import events
 from harness.device import proving
@@ -29,7 +29,7 @@ def main(arm: str, gpu: int) -> int:
     """Exchange, compare and say so."""
     torch.cuda.set_device(gpu)
     dist.init_process_group("gloo", timeout=timedelta(seconds=_WAIT_S))
-    buffer = DeviceBuffer(
+    buffer = Buffer(
         None,
         layout="1A1F",
         hidden=256,

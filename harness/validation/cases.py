@@ -154,7 +154,7 @@ class Trial:
         return ExchangeShape(Layout.parse(self.layout), **told)
 
     def world_fields(self) -> dict[str, Any]:
-        """The exchange shape as `afdep.World` and `afdep.cuda.DeviceBuffer` take it."""
+        """The exchange shape as `afdep.World` and `afdep.cuda.Buffer` take it."""
         shape = self.shape
         return {
             "layout": self.layout,

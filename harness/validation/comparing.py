@@ -19,7 +19,7 @@ class Delivered:
 
     Args:
         collected: BF16 [T or more, H] by source; rows past its tokens must be zeros.
-        received: by FFN rank, as `afdep.checks.ReceivedRows` says, or nothing where the next exchange has
+        received: by FFN rank, as `afdep.proof.checks.ReceivedRows` says, or nothing where the next exchange has
             overwritten it.
     """
 

@@ -1,4 +1,4 @@
-"""A rank's DeviceBuffer, as `harness.validation.part.RankEnd` says."""
+"""A rank's Buffer, as `harness.validation.part.RankEnd` says."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from afdep.cuda import DeviceBuffer, on_host
+from afdep.cuda import Buffer, on_host
 from afdep.cuda.memory import to_device, to_numpy
 from afdep.elements import to_float32
 from afdep.errors import MismatchError
@@ -36,7 +36,7 @@ class RankEnd:
     def __init__(self, trial: Trial, arm: str, group: Any = None):
         self.trial = trial
         told = trial.world_fields() | {"arm": arm, "timeout_s": _TIMEOUT_S, "first_timeout_s": _FIRST_TIMEOUT_S}
-        self.buffer = DeviceBuffer(group, **told)
+        self.buffer = Buffer(group, **told)
         self.meet = Meeting(group).meet
         self.rank, self.shape = self.buffer.rank, self.buffer.shape
         self.late = self.replays = self.counted = 0

@@ -11,7 +11,7 @@ from harness.validation.endpoint import NotPlayableError
 
 def digest() -> str:
     """Of the native sources of this tree."""
-    return str(native_digest())
+    return str(native_digest("sim"))
 
 
 def refusals(shape: ExchangeShape, arm_name: str) -> int:

@@ -1,4 +1,4 @@
-"""A CUDA of the host: streams and captures that a DeviceBuffer meets, with a log of what was launched where."""
+"""A CUDA of the host: streams and captures that a Buffer meets, with a log of what was launched where."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import torch
 
 from afdep import DeviceError
-from afdep.cuda import DeviceBuffer, agreement, buffer
+from afdep.cuda import Buffer, agreement, buffer
 
 
 class Stream:
@@ -103,7 +103,7 @@ class Cuda:
     def source(self, **changes):
         """A Buffer of the source of 1A1F."""
         shape = {"layout": "1A1F", "hidden": 256, "num_experts": 16, "top_k": 4, "capacity": 64}
-        return DeviceBuffer(None, library="built", arm="afdep", **(shape | changes))
+        return Buffer(None, library="built", arm="afdep", **(shape | changes))
 
     def launched(self, name):
         """The streams that a call was launched on, in order."""

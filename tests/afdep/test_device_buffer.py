@@ -1,4 +1,4 @@
-"""The host side of a DeviceBuffer, on fake streams: what is told to peers, kept alive and refused."""
+"""The host side of a Buffer, on fake streams: what is told to peers, kept alive and refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where the tensors of a DeviceBuffer's calls must lie, on tensors of the host that say they lie on a GPU."""
+"""Where the tensors of a Buffer's calls must lie, on tensors of the host that say they lie on a GPU."""
 
 import pytest
 

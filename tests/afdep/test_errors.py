@@ -29,6 +29,7 @@ EXAMPLES = [
     device_errors.AgreementError("hidden", [2048, 2048, 4096]),
     device_errors.WaitTimeoutError(1, "dispatch counts", [0], 1, 0),
     device_errors.PeerTimeoutError(0, 3),
+    device_errors.TorchMissingError(),
     errors.BucketMismatchError(0, 64, 2, 32),
     errors.DeadBufferError("exchange: a refusal from rank 3."),
     errors.MemoryFaultError("bulk load: 4096 bytes at offset 0 of rank 1"),

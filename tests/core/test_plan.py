@@ -126,3 +126,12 @@ def test_arms_of_one_identity_void_a_plan_without_an_aa(bench):
 def test_a_batch_says_only_what_differs_from_its_default():
     assert encode(Batch((1,))) == {"trials": [1]}
     assert encode(Batch((1,), layout="1A1F", pair=1)) == {"trials": [1], "layout": "1A1F", "pair": 1}
+
+
+@pytest.mark.parametrize("minutes", [1, 1.0])
+def test_a_number_is_one_number_however_it_is_written(bench, minutes):
+    plan = bench.plan(["ok"]).plan
+    (block,) = plan.blocks
+    blocks = (replace(block, batches=(replace(block.batches[0], expected_s=60 * minutes),)),)
+    file = plans.save(bench.folder / "plans", replace(plan, blocks=blocks), "now", "command")
+    assert plans.load(file.path).plan_hash == file.plan_hash == replace(plan, blocks=blocks).plan_hash

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from afdep.cuda import DeviceBuffer
+from afdep.cuda import Buffer
 from afdep.routing import Load
 from harness.device import proving
 from tests.device.exchanges import (
@@ -27,7 +27,7 @@ LAYOUTS = ("2A1F", "2A2F", "3A1F", "1A3F")
 COUNTS = ((7, 1), (8, 0), (0, 8), (4, 4), (8, 8), (0, 0))
 
 
-def _buffer(stage: Stage, layout: str, **changes: Any) -> DeviceBuffer:
+def _buffer(stage: Stage, layout: str, **changes: Any) -> Buffer:
     return stage.buffer(layout, **({"num_experts": 24, "timeout_s": 3.0, "first_timeout_s": 10.0} | changes))
 
 
@@ -58,7 +58,7 @@ def _exact(stage: Stage, layout: str) -> dict[str, str]:
     return {arm: raised(lambda a=arm: _prove(_buffer(stage, layout, arm=a))) for arm in ("m2n", "afdep")}
 
 
-def _prove(buffer: DeviceBuffer) -> None:
+def _prove(buffer: Buffer) -> None:
     sources = range(buffer.layout.attention_ranks)
     for tokens in (1, 33):
         loads = [Load([drawn(buffer, tokens, 10 * seed + source)[1] for source in sources]) for seed in range(3)]

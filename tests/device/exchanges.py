@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 from afdep import reference, routing
-from afdep.cuda import DeviceBuffer
+from afdep.cuda import Buffer
 from afdep.cuda.memory import to_device, to_numpy
 from harness.device.proving import rows_on_gpu
 
 
-def drawn(buffer: DeviceBuffer, tokens: int, seed: int) -> tuple[Any, Any]:
+def drawn(buffer: Buffer, tokens: int, seed: int) -> tuple[Any, Any]:
     """Rows [tokens, H] and ids [tokens, K] of numpy."""
     shape = buffer.shape
     return reference.payload(tokens, shape.hidden, seed), routing.make(
@@ -24,7 +24,7 @@ def on_gpu(rows: Any, ids: Any) -> tuple[Any, Any]:
     return rows_on_gpu(rows), to_device(ids)
 
 
-def passed_on(buffer: DeviceBuffer, rows: Any, ids: Any, num_tokens: int | None = None) -> Any:
+def passed_on(buffer: Buffer, rows: Any, ids: Any, num_tokens: int | None = None) -> Any:
     """BF16 [T, H] on the GPU: what a source collects when FFN ranks pass on what they receive."""
     shape = buffer.shape
     collected = reference.combine(
@@ -47,13 +47,13 @@ def is_poisoned(y: Any) -> bool:
     return bool(torch.isnan(y).all())
 
 
-def pass_on(buffer: DeviceBuffer, bucket: int) -> None:
+def pass_on(buffer: Buffer, bucket: int) -> None:
     """The FFN's part: it replies with what it received."""
     received = buffer.ffn_receive(bucket=bucket)
     buffer.ffn_reply(received, received.x)
 
 
-def exchange(buffer: DeviceBuffer, tokens: int = 16, seed: int = 0, y: list[Any] | None = None) -> None:
+def exchange(buffer: Buffer, tokens: int = 16, seed: int = 0, y: list[Any] | None = None) -> None:
     """One exchange of this rank, waited for; a source checks what it collected.
 
     Args:

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from afdep import Layout
-from afdep.cuda import DeviceBuffer
+from afdep.cuda import Buffer
 
 SHAPE: dict[str, Any] = {"hidden": 256, "num_experts": 16, "top_k": 4, "capacity": 64}
 TIMES: dict[str, Any] = {"timeout_s": 2.0, "first_timeout_s": 20.0}
@@ -37,10 +37,10 @@ class Stage:
         self._groups: dict[int, Any] = {size: dist.new_group(list(range(size))) for size in range(2, self.size)}
         self._groups[self.size] = None
 
-    def buffer(self, layout: str = "1A1F", **changes: Any) -> DeviceBuffer:
+    def buffer(self, layout: str = "1A1F", **changes: Any) -> Buffer:
         """A small Buffer with short time-outs among the first ranks of the company."""
         group = self._groups[Layout.parse(layout).num_ranks]
-        return DeviceBuffer(group, layout=layout, **(SHAPE | TIMES | changes))
+        return Buffer(group, layout=layout, **(SHAPE | TIMES | changes))
 
     def plays(self, layout: str) -> bool:
         """Whether this rank is one of the layout's."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from afdep.cuda import DeviceBuffer
+from afdep.cuda import Buffer
 from afdep.cuda.memory import to_device
 from afdep.routing import Load
 from harness.device import proving
@@ -50,7 +50,7 @@ def thousand_large(stage: Stage) -> None:
         _thousand(stage.buffer(arm=arm, first_timeout_s=20.0, **LARGE))
 
 
-def _thousand(buffer: DeviceBuffer) -> None:
+def _thousand(buffer: Buffer) -> None:
     """A thousand exchanges for each token count, each of fresh payload, free-running.
 
     All of a token's rows come back as they went, so that it collects top_k times its row: exact, and another for each.
@@ -79,7 +79,7 @@ class _Replayed:
     Every replay has other rows in all columns, and other routes than the one before.
     """
 
-    def __init__(self, buffer: DeviceBuffer, tokens: int, seed: int):
+    def __init__(self, buffer: Buffer, tokens: int, seed: int):
         self.buffer, self.tokens = buffer, tokens
         shape = buffer.shape
         self._routes = torch.stack([to_device(drawn(buffer, tokens, 10 * seed + one)[1]) for one in range(ROUTES)])

@@ -4,7 +4,8 @@ import itertools
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +14,19 @@ from unittest.mock import patch
 
 import pytest
 
-from harness import records, trees
-from harness.plan import PlanFile, load
-from harness.records import Record
-from harness.surroundings import Surroundings
-from harness.verbs import screen
+from afdep.sources import RECIPES
+from harness.core import launch, plan, trees
+from harness.core.plan import PlanFile
+from harness.desk import run
+from harness.desk.desk import Desk
+from harness.machine import gpus
+from harness.machine.gpus import Gpus
+from harness.ranks.exchanges import RoundTrip
+from harness.records import read, record_files
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).resolve().parent / "fake"
-REPLACED = {"__init__.py": "package.py", "world.py": "world.py", "build.py": "build.py"}
+REPLACED = {"sim/world.py": "world.py", "build.py": "build.py", "proof/exchanges.py": "exchanges.py"}
 SMALL = ("screen=grid", "tokens=[1,8]")
 
 
@@ -32,6 +37,9 @@ def make_tree(root: Path, word: str = "one") -> Path:
         shutil.copyfile(FAKE / fake, root / "afdep" / name)
     shutil.copytree(REPOSITORY / "conf", root / "conf")
     (root / "vendor" / "elastic").mkdir(parents=True)
+    for unit in {unit for one in RECIPES.values() for unit in one.units}:
+        (root / unit).parent.mkdir(parents=True, exist_ok=True)
+        (root / unit).write_text('#include "../../vendor/elastic/word.h"\n')
     set_word(root, word)
     return root
 
@@ -51,7 +59,20 @@ def git(root: Path, *arguments: str) -> str:
 def lay_harness_with_fake_ranks(slot: Path, lay: Callable[[Path], None] = trees._lay_harness_over) -> None:
     """The harness as it is, but for the one module that needs GPUs."""
     lay(slot)
-    shutil.copyfile(FAKE / "own.py", slot / "harness" / "device" / "own.py")
+    shutil.copyfile(FAKE / "device.py", slot / "harness" / "ranks" / "device.py")
+
+
+@contextmanager
+def fake_gpus(count: int = 8) -> Iterator[None]:
+    """A machine that shows GPUs, and rank groups that need none."""
+    launch._gpus_here.cache_clear()
+    with (
+        patch.object(trees, "_lay_harness_over", lay_harness_with_fake_ranks),
+        patch.object(gpus, "found", lambda: Gpus(count, "NVIDIA H200", 132)),
+        patch.object(run, "find_spec", lambda name: name == "torch"),
+    ):
+        yield
+    launch._gpus_here.cache_clear()
 
 
 @dataclass
@@ -69,43 +90,38 @@ class Bench:
     first_lines: list[str] = field(default_factory=list)
 
     @property
-    def around(self) -> Surroundings:
+    def desk(self) -> Desk:
         ticks = itertools.count()
-        return Surroundings(
-            self.root,
-            self.environ,
-            lambda: float(next(ticks)),
-            lambda: datetime(2026, 1, 2, tzinfo=UTC),
-            self.lines.append,
-        )
+        now = datetime(2026, 1, 2, tzinfo=UTC)
+        return Desk(self.root, self.root, self.environ, lambda: float(next(ticks)), lambda: now, self.lines.append)
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
 
     def behave(self, *wishes: dict[str, Any]) -> None:
-        """Let the fake World act up; the file is no native source, so the native digest stays."""
+        """Let the fake World act up; the file is no source, so every digest stays."""
         (self.root / "afdep" / "behaviour.json").write_text(json.dumps(wishes))
 
     def screen(self, *texts: str) -> int:
-        with patch.object(trees, "_lay_harness_over", lay_harness_with_fake_ranks):
-            return screen.run([*SMALL, *texts], self.around)
+        with fake_gpus():
+            return run.run("screen", [*SMALL, *texts], self.desk)
 
     @property
     def plan_file(self) -> PlanFile:
         (path,) = self.out("plans").glob("p*.json")
-        return load(path)
+        return plan.load(path)
 
     def out(self, name: str) -> Path:
         return self.root / "out" / name
 
     def record_files(self) -> list[Path]:
-        return sorted(self.out("records").rglob("*.parquet"))
+        return record_files(self.out("records"))
 
-    def records(self) -> Sequence[Record]:
-        reading = records.read(self.record_files())
+    def records(self) -> Sequence[RoundTrip]:
+        reading = read(self.record_files())
         assert not reading.quarantined
-        return reading.records
+        return reading.of(RoundTrip)
 
 
 @pytest.fixture
@@ -130,6 +146,3 @@ def make_bench(root: Path) -> Bench:
     git(root, "add", ".")
     git(root, "commit", "-qm", "first")
     return Bench(root, {"PATH": "/usr/bin:/bin", "HOME": str(root)})
-
-
-TreeMaker = Callable[[str], Path]

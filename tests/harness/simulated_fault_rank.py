@@ -32,7 +32,7 @@ class Event:
 
 
 class Buffer:
-    """A DeviceBuffer of a simulated rank."""
+    """A Buffer of a simulated rank."""
 
     trial = now = None
     hangs = False
@@ -133,6 +133,6 @@ if __name__ == "__main__":
     torch.zeros, torch.empty = without_device(torch.zeros), without_device(torch.empty)
     payload.to_device = torch.from_numpy
     payload.rows_on_gpu = lambda rows: torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
-    rank_end.DeviceBuffer, rank_end._Faults, rank_end.on_host = Buffer, Faults, on_host_of
+    rank_end.Buffer, rank_end._Faults, rank_end.on_host = Buffer, Faults, on_host_of
     rank.RankEnd = End
     leave(rank.main(Path(sys.argv[1]), int(os.environ["RANK"])))

@@ -130,8 +130,8 @@ def test_a_carried_library_is_found_by_its_digest_without_a_compiler(tmp_path, m
     bundle.carry_library(slots.path(0))
     monkeypatch.setenv("PATH", "")
     assert build.build_cuda(slots.path(0)) == build.carried(slots.path(0))
-    word = slots.path(0) / "vendor" / "elastic" / "word.h"
-    word.write_text("// changed\n")
+    header = slots.path(0) / "vendor" / "elastic" / "prim.cuh"
+    header.write_text(header.read_text() + "// changed\n")
     with pytest.raises(build.BuildError, match="expected nvcc"):
         build.build_cuda(slots.path(0), tmp_path / "cache")
 

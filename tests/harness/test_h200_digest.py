@@ -1,42 +1,41 @@
-"""All that is kept of H200s was measured with one state of the kernels."""
+"""All that is archived of H200s was measured with one state of the kernels."""
 
 import pytest
 
-from harness import arms
-from harness.faults.trials import AS_SHIPPED
-from harness.records import read
-from harness.records.faults import read_faults
-from harness.records.sanitizings import read_sanitizing
-from harness.records.validations import read_validation
-from harness.sanitizer.plants import SOUND
-from harness.workspace import REPOSITORY
+from harness.desk.desk import real
+from harness.records import read, record_files
+from harness.studies.screen.settings import EXTERNAL
 
-RECORDS = REPOSITORY / "records"
-
-
-def screens(name="h200"):
-    records = read(sorted(RECORDS.glob(f"{name}/records/*/*.parquet"))).records
-    return {one.loaded_digest for one in records if not arms.is_external(one.arm)}
+RECORDS = real().root / "records"
+OTHERS = {
+    "validation": ("trials", {}),
+    "faults": ("faults", {"control": "as shipped"}),
+    "sanitizer": ("sanitized", {"tree": "sound"}),
+}
+"""By folder the table of what else was run, and what its rows say that ran the kernels as they are."""
 
 
-def colocated():
-    return screens("h200-colocated")
+def screens(name):
+    rows = read(record_files(RECORDS / name)).rows
+    return {row["loaded_digest"] for row in rows if row["arm"] not in EXTERNAL}
 
 
-def validations():
-    paths = RECORDS.glob("validation/h200-*.parquet")
-    return {one.native_digest for path in paths for one in read_validation(path)} - {None}
+@pytest.fixture(scope="module")
+def digests():
+    return screens("h200")
 
 
-def faults():
-    return {one.native_digest for one in read_faults(RECORDS / "faults/h200.parquet") if one.control == AS_SHIPPED}
+def test_the_screens_are_of_one_native_digest(digests):
+    assert len(digests) == 1
 
 
-def sanitizings():
-    return {one.native_digest for one in read_sanitizing(RECORDS / "sanitizer/h200.parquet") if one.tree == SOUND}
+def test_screens_of_ranks_that_share_gpus_are_of_that_digest(digests):
+    assert screens("h200-colocated") == digests
 
 
-@pytest.mark.parametrize("found", [colocated, validations, faults, sanitizings], ids=lambda one: one.__name__)
-def test_screens_and_all_other_evidence_are_of_one_native_digest(found):
-    assert len(screens()) == 1
-    assert found() == screens()
+@pytest.mark.parametrize("folder", OTHERS)
+def test_all_other_evidence_is_of_that_digest(digests, folder):
+    table, wanted = OTHERS[folder]
+    rows = read(sorted((RECORDS / folder).glob("h200*.parquet"))).rows
+    own = [row for row in rows if row["table"] == table and {**row, **wanted} == row]
+    assert {row["native_digest"] for row in own} - {None} == digests

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import MpsError
-from harness.mps import private_daemon
-from tests.harness.test_interruption import wait_until
+from harness.machine.mps import private_daemon
+from tests.harness.watching import wait_until
 
 FAKE = """#!/bin/sh
 pid="$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
@@ -122,7 +122,7 @@ def test_a_machine_without_mps_is_refused_with_the_reason(tmp_path):
 
 HOLDER = """
 import os, time
-from harness.mps import private_daemon
+from harness.machine.mps import private_daemon
 with private_daemon(os.environ) as daemon:
     print(daemon.folder, flush=True)
     time.sleep(60)

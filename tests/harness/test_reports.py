@@ -1,179 +1,369 @@
-"""Reports: pages and plots from records, the README's block, and the records kept behind it."""
+"""Pages, archives, exports and what is said of records: from plans and records alone."""
 
 import dataclasses
+import json
+import subprocess
+import sys
 from pathlib import Path
 
-import matplotlib.image
-import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
-from harness import plots, reports
-from harness.compose import compose
-from harness.errors import HarnessError, ReportError
-from harness.records import Reading
-from harness.selection import Selection, select
-from harness.verbs import records as records_verb
-from harness.verbs import report, status
-from tests.harness.conftest import make_bench
-from tests.harness.test_tables import beside
+from harness.desk import archive, report, run, select, status
+from harness.desk.desk import Workspace
+from harness.errors import HarnessError, ReportError, UsageError
+from harness.records.frames import NoRecordsError
+from harness.report.page import num_missing
+from tests.harness.conftest import Bench, make_bench
+from tests.harness.samples import FREE, ROW, lay, on_gpus, plan, records, settings
 
-NO_RECORDS = Reading((), (), 0)
-README = f"# Title\n\n{reports.BEGIN}\nold\n{reports.END}\n\n## Install\n"
+README = f"# Title\n\n{report.BEGIN}\nold\n{report.END}\n\n## Install\n"
+CLOSED = "\n\n## Install\n"
 
 
-def select_all(bench) -> Selection:
-    return select(compose("report", [], bench.root / "conf"), bench.root)
+def says(bench: Bench, command, *texts: str) -> tuple[int, str]:
+    """The status of a command, and what it prints."""
+    bench.lines.clear()
+    found = command("screen", list(texts), bench.desk)
+    return found, bench.text
 
 
 def test_a_page_holds_table_plots_and_provenance(measured):
-    measured.lines.clear()
-    assert report.run([], measured.around) == 0
+    assert says(measured, report.run)[0] == 0
     (page,) = measured.out("reports").rglob("report.md")
     text = page.read_text()
     assert "| 1A1F, 2,048, random     |   1 | 21.6 (31.6, \u221231.6%) |" in text
-    assert "![Round trip against tokens](grid-latency.png)" in text
+    assert "![Round trip against tokens](report-latency.png)" in text
     assert f"plan {measured.plan_file.plan_hash}" in text
-    assert measured.plan_file.plan.trees[0].native_digest in text
-    assert "`python -m harness screen screen=grid 'tokens=[1,8]'`" in text
+    assert measured.plan_file.plan.trees[0].native_digest("sim") in text
+    assert "`afdep-bench screen screen=grid 'tokens=[1,8]'`" in text
+    assert all((page.parent / f"report-{name}.png").stat().st_size > 10_000 for name in ("latency", "change"))
 
 
 def test_a_report_is_the_same_every_time(measured):
     pages = []
     for _ in range(2):
-        report.run([], measured.around)
+        says(measured, report.run)
         pages.append([path.read_bytes() for path in sorted(measured.out("reports").rglob("*.*"))])
     assert pages[0] == pages[1]
 
 
-def test_the_readme_block_is_replaced_and_nothing_else(measured):
+def test_a_block_of_a_page_is_replaced_and_nothing_else(measured):
     (measured.root / "README.md").write_text(README)
-    assert report.run(["target=readme", "screen_name=grid"], measured.around) == 0
+    assert says(measured, report.run, "to=README.md")[0] == 0
     text = (measured.root / "README.md").read_text()
-    assert text.startswith(f"# Title\n\n{reports.BEGIN}\nRound trip")
-    assert text.endswith(f"{reports.END}\n\n## Install\n")
+    assert text.startswith(f"# Title\n\n{report.BEGIN}\nRound trip")
+    assert text.endswith(f"{report.END}{CLOSED}")
     assert "21.6 (31.6" in text
-    assert "(reports/first-light-latency.png)" in text
-    assert (measured.root / "reports" / "first-light-change.png").stat().st_size > 10_000
+    assert "(reports/grid-latency.png)" in text
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Install"]
+    assert (measured.root / "reports" / "grid-change.png").stat().st_size > 10_000
 
 
-def test_a_readme_needs_a_complete_screen(measured):
-    (measured.root / "README.md").write_text(README)
-    with pytest.raises(ReportError, match="expected a complete screen, received one that lacks 4 cells"):
-        report._readme(reports.page(dataclasses.replace(select_all(measured), reading=NO_RECORDS)), measured.root)
-    assert (measured.root / "README.md").read_text() == README
-
-
-def test_a_readme_is_made_of_the_main_screen(measured):
-    with pytest.raises(ReportError, match="screen_name: expected one with a plan here, received 'main'"):
-        report.run(["target=readme"], measured.around)
-
-
-def test_the_records_behind_the_readme_are_kept_and_give_the_same_block(measured):
-    (measured.root / "README.md").write_text(README)
-    report.run(["target=readme", "screen_name=grid"], measured.around)
-    first = (measured.root / "README.md").read_text()
-    assert report.run(["target=readme", "screen_name=grid", "source=records/first-light"], measured.around) == 0
-    assert (measured.root / "README.md").read_text() == first
-
-
-def test_the_records_behind_the_readme_replace_older_ones(measured):
-    (measured.root / "README.md").write_text(README)
-    kept = measured.root / "records" / "first-light"
-    for old in (kept / "plans" / "p0.json", kept / "records" / "p0" / "q0.parquet"):
-        old.parent.mkdir(parents=True, exist_ok=True)
-        old.write_text("old")
-    assert report.run(["target=readme", "screen_name=grid"], measured.around) == 0
-    assert [path.stem for path in (kept / "plans").iterdir()] == [measured.plan_file.plan_hash]
-    assert [path.name for path in (kept / "records").iterdir()] == [measured.plan_file.plan_hash]
-
-
-@pytest.mark.parametrize("text", ["no markers", reports.BEGIN, README + README])
-def test_a_readme_without_one_pair_of_markers_is_refused(text):
-    with pytest.raises(ReportError, match="expected one"):
-        reports.replace_block(text, "new")
+@pytest.mark.parametrize("text", ["no markers", report.BEGIN, README + README], ids=["none", "half", "two"])
+def test_a_page_without_one_pair_of_markers_is_refused(text):
+    with pytest.raises(ReportError, match=r"x\.md: expected one"):
+        report.replace_block("x.md", text, "new")
 
 
 def test_a_report_without_a_plan_says_what_to_do(tmp_path):
-    with pytest.raises(ReportError, match="Run the verb screen first"):
-        report.run([], make_bench(tmp_path / "repository").around)
+    with pytest.raises(ReportError, match=r"expected records, received nothing of that name\.\nRun the study first"):
+        report.run("screen", [], make_bench(tmp_path / "repository").desk)
+
+
+def test_a_study_without_a_plan_there_says_what_to_run(measured):
+    with pytest.raises(ReportError, match=r"expected at least one, received none\.\nRun `afdep-bench empty-exchange`"):
+        report.run("empty-exchange", [], measured.desk)
 
 
 def test_an_unknown_plan_lists_the_known_ones(measured):
-    with pytest.raises(HarnessError, match=f"Valid: latest, {measured.plan_file.plan_hash}"):
-        report.run(["plan=p0000"], measured.around)
+    with pytest.raises(HarnessError, match=f"Valid: latest, all, {measured.plan_file.plan_hash}"):
+        report.run("screen", ["plan=p0000"], measured.desk)
 
 
 def test_a_digest_that_measured_nothing_reports_nothing(measured):
-    measured.lines.clear()
-    assert report.run(["digest=n00000000"], measured.around) == 3
-    assert "nothing to report" in measured.text
+    found, text = says(measured, report.run, "digest=n00000000")
+    assert found == 3
+    assert "nothing to report" in text
 
 
-def test_records_counts_by_arm_and_status(measured):
-    measured.lines.clear()
-    assert records_verb.run([], measured.around) == 0
-    assert "| m2n            | n" in measured.text
+def test_no_page_is_written_of_nothing(bench):
+    lay(bench.out(""), plan(), [])
+    assert says(bench, report.run)[0] == 3
+    assert not bench.out("reports").exists()
 
 
-def test_kept_records_are_complete_and_readable(measured):
-    assert records_verb.run(["keep=kept-once"], measured.around) == 0
-    assert report.run(["source=records/kept-once"], measured.around) == 0
+def test_a_page_is_written_before_a_line_is_printed(measured):
+    written = []
+
+    def print_line(line):
+        written.append(len(list(measured.out("reports").rglob("report.md"))))
+        raise UnicodeEncodeError("ascii", line, 0, 1, "no place for it")
+
+    for path in measured.out("reports").rglob("report.md"):
+        path.unlink()
+    with pytest.raises(UnicodeEncodeError):
+        report.run("screen", [], dataclasses.replace(measured.desk, print_line=print_line))
+    assert written == [1]
 
 
-@pytest.mark.parametrize("name", ["published", "../x", "A", "a/b"])
-def test_records_are_kept_under_a_plain_name_alone(measured, name):
-    with pytest.raises(HarnessError, match=r"keep: expected a(?:nother)? name"):
-        records_verb.run([f"keep={name}"], measured.around)
+@pytest.fixture
+def several(tmp_path) -> Bench:
+    """An out folder with three plans, the second of which was planned last."""
+    bench = make_bench(tmp_path / "repository")
+    for name in ("one", "two", "three"):
+        own = plan(settings(rows=(ROW,), name=name, published=None))
+        file = lay(bench.out(""), own, records(own))
+        if name != "three":
+            select.use(Workspace(bench.out("")), file)
+    return bench
+
+
+def names_of(bench: Bench, **keys: str) -> list[str]:
+    config = {"source": "out", "plan": "latest", "launcher": {"out": "out"}, **keys}
+    return [part.plan.name for part in select.select("screen", config, bench.desk).parts]
+
+
+def test_latest_is_the_plan_that_was_worked_on_last(several):
+    assert names_of(several) == ["two"]
+    (first,) = [one for one in select.plan_files(Workspace(several.out("")))[0] if one.plan.name == "one"]
+    select.use(Workspace(several.out("")), first)
+    assert names_of(several) == ["one"]
+
+
+def test_a_screen_that_is_asked_for_again_becomes_the_latest(bench):
+    for text in ("tokens=[1]", "tokens=[8]", "tokens=[1]"):
+        run.plan("screen", ["screen=grid", text], bench.desk)
+    config = {"source": "out", "plan": "latest", "launcher": {"out": "out"}}
+    (part,) = select.select("screen", config, bench.desk).parts
+    assert part.plan.settings.tokens == (1,)
+
+
+def test_all_plans_stand_on_one_page_with_their_tables(several):
+    assert sorted(names_of(several, plan="all")) == ["one", "three", "two"]
+    found, text = says(several, report.run, "plan=all", "to=all.md")
+    assert found == 0
+    assert text.count("| simulated, us ") == 3
+    assert (several.root / "all.md").read_text().startswith("# Screen ")
+
+
+DAMAGE = {"empty": b"", "foreign": b"[1, 2]", "cut": None, "of another study": b'{"plan": {"study": "none"}}'}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_plan_file_that_cannot_be_read_is_named_and_the_others_work(several, kind):
+    sound = sorted(several.out("plans").glob("p*.json"))
+    content = DAMAGE[kind] if DAMAGE[kind] is not None else sound[0].read_bytes()[:300]
+    (several.out("plans") / "p0000000000000000.json").write_bytes(content)
+    assert len(names_of(several, plan="all")) == 3
+    several.lines.clear()
+    assert status.run([], several.desk) == 0
+    assert "quarantined: p0000000000000000.json" in several.text
+
+
+def test_a_damaged_plan_is_planned_again_and_replaced(bench):
+    run.plan("screen", ["screen=grid"], bench.desk)
+    path = bench.plan_file.path
+    sound = path.read_bytes()
+    path.write_bytes(b"")
+    run.plan("screen", ["screen=grid"], bench.desk)
+    assert path.read_bytes() == sound
+
+
+def test_damaged_files_are_named_on_the_page(several):
+    (several.out("plans") / "p0000000000000000.json").write_bytes(b"")
+    path = sorted(several.out("records").rglob("*.parquet"))[0]
+    path.write_bytes(path.read_bytes()[:99])
+    text = says(several, report.run, "plan=all", "to=x.md")[1]
+    assert "- quarantined: p0000000000000000.json: plan p0000000000000000.json: expected a plan file" in text
+    assert f"- quarantined: {path.name}: " in text
 
 
 def test_status_counts_what_is_recorded(measured):
     measured.lines.clear()
-    assert status.run([], measured.around) == 0
-    assert f"| {measured.plan_file.plan_hash} |" in measured.text
-    assert "| grid   |     4 |   4 |    0 |      0 |       0 |             0 |" in measured.text
+    assert status.run([], measured.desk) == 0
+    (line,) = [line for line in measured.text.splitlines() if measured.plan_file.plan_hash in line]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[1:3] == ["screen", "grid"]
+    assert cells[4:] == ["4", "0", "0", "0", "0"]  # ok, failed, void, missing, damaged files
 
 
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("plots")
-    view = beside(rows=4, tokens=(1, 8, 32, 128, 512, 2048))
-    return {
-        "latency": plots.latency(view, folder / "a-latency.png"),
-        "change": plots.change(view, folder / "a-change.png"),
-    }
+def test_status_counts_what_is_missing(bench):
+    own = plan(rows=(ROW,))
+    lay(bench.out(""), own, records(own, end=lambda batch, trial: ("failed", "missing")[trial.arm]))
+    assert status.run([], bench.desk) == 0
+    (line,) = [line for line in bench.text.splitlines() if own.plan_hash in line]
+    assert [cell.strip() for cell in line.strip("|").split("|")][4:] == ["0", "2", "0", "2", "0"]
 
 
-@pytest.mark.parametrize("name", ["latency", "change"])
-def test_a_plot_fits_a_readme(drawn, name):
-    height, width, _ = matplotlib.image.imread(drawn[name]).shape
-    assert 800 <= width <= 1100
-    assert height < width
+def test_records_are_counted_by_table_backend_and_status(measured):
+    measured.lines.clear()
+    assert status.records([], measured.desk) == 0
+    assert "| round_trips | sim     | ok     |    8 |" in measured.text
 
 
-def drawn_labels(axes) -> list:
-    """Title, and the tick labels of the outer panels that lie within the limits."""
-    spec, shown = axes.get_subplotspec(), [axes.title]
-    for axis, outer, index in ((axes.xaxis, spec.is_last_row(), 0), (axes.yaxis, spec.is_first_col(), 1)):
-        low, high = axis.get_view_interval()
-        shown += [text for text in axis.get_ticklabels() if outer and low <= text.get_position()[index] <= high]
-    return shown
+def test_archived_records_give_the_same_page_beside_their_copy(measured):
+    found, text = says(measured, archive.archive, "name=once")
+    assert found == 0
+    assert "written: records/once, reports/once.md" in text
+    kept = measured.root / "records" / "once"
+    assert [path.stem for path in (kept / "plans").iterdir()] == [measured.plan_file.plan_hash]
+    page = (measured.root / "reports" / "once.md").read_text()
+    assert says(measured, report.run, "source=records/once")[0] == 0
+    assert (measured.root / "reports" / "once.md").read_text() == page
+    assert "21.6 (31.6" in page
 
 
-@pytest.mark.parametrize("draw", [plots.latency, plots.change])
-def test_no_two_labels_of_a_plot_overlap(tmp_path, monkeypatch, draw):
-    figures = []
-    monkeypatch.setattr(plt, "close", figures.append)
-    draw(beside(rows=4, tokens=(1, 8, 32, 128, 512, 2048)), tmp_path / "x-y.png")
-    renderer = figures[0].canvas.get_renderer()
-    texts = [text for axes in figures[0].axes for text in drawn_labels(axes)]
-    boxes = [text.get_window_extent(renderer) for text in (*texts, *figures[0].legends[0].get_texts())]
-    assert len(boxes) > 20
-    assert [(a, b) for index, a in enumerate(boxes) for b in boxes[:index] if a.overlaps(b)] == []
+def test_an_archive_that_is_there_goes_only_where_that_is_said_and_is_named(measured):
+    kept = measured.root / "records" / "twice"
+    for old in (kept / "plans" / "p0.json", kept / "records" / "p0" / "q0.parquet"):
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.write_text("old")
+    with pytest.raises(UsageError, match="name: expected a new one, received 'twice', which is there"):
+        archive.archive("screen", ["name=twice"], measured.desk)
+    assert (kept / "plans" / "p0.json").read_text() == "old"
+    found, text = says(measured, archive.archive, "name=twice", "replace=true")
+    assert found == 0
+    assert "replaced: 2 files of records/twice" in text
+    assert [path.name for path in (kept / "records").iterdir()] == [measured.plan_file.plan_hash]
 
 
-def test_a_plot_without_published_figures_has_no_markers_for_them(tmp_path, monkeypatch):
-    figures = []
-    monkeypatch.setattr(plt, "close", figures.append)
-    plots.latency(dataclasses.replace(beside(), published=None), tmp_path / "x-y.png")
-    labels = [text.get_text() for text in figures[0].legends[0].get_texts()]
-    assert labels == ["m2n, simulated", "afdep@bd4db4da, simulated"]
+@pytest.mark.parametrize("name", ["published", "upstream", "../x", "A", "a/b", "x" * 65])
+def test_records_are_archived_under_a_plain_name_alone(measured, name):
+    with pytest.raises(HarnessError, match="name: expected") as caught:
+        archive.archive("screen", [f"name={name}"], measured.desk)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_an_archive_that_finds_no_place_leaves_what_was_there(measured, monkeypatch):
+    assert says(measured, archive.archive, "name=stays")[0] == 0
+    before = sorted((measured.root / "records" / "stays").rglob("*"))
+
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(archive.files, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        archive.archive("screen", ["name=stays", "replace=true"], measured.desk)
+    assert sorted((measured.root / "records" / "stays").rglob("*")) == before
+    assert not list((measured.root / "records").glob(".*"))
+
+
+READERS = {
+    ".csv": pd.read_csv,
+    ".json": lambda path: pd.DataFrame(json.loads(Path(path).read_text())),
+    ".parquet": pd.read_parquet,
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_records_are_exported_with_every_row_and_column(measured, tmp_path, kind):
+    path = tmp_path / f"new/out{kind}"
+    found, text = says(measured, archive.export, f"file={path}")
+    table = READERS[kind](path)
+    assert found == 0
+    assert f"written: {path}, 8 rows of {len(table.columns)} columns" in text
+    assert sorted(table["latency_us"]) == sorted(one.latency_us for one in measured.records())
+    assert set(table["native_digest"]) == {measured.plan_file.plan.trees[0].native_digest("sim")}
+    assert {"status", "reason", "num_experts", "samples_us", "run", "attempt"} <= set(table.columns)
+    assert not list(path.parent.glob(".*"))
+
+
+def test_archived_records_are_exported_under_the_names_of_today(measured, tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    assert says(measured, archive.export, f"source={root}/records/main-table", f"file={tmp_path}/x.csv")[0] == 0
+    table = pd.read_csv(tmp_path / "x.csv")
+    assert {"num_experts", "status", "reason"} <= set(table.columns)
+    assert {"experts", "void_reason", "fail_reason"}.isdisjoint(set(table.columns) - {"void_reason", "fail_reason"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file=x.xlsx", "file: expected one it knows, received '.xlsx'.\nValid: .csv, .json, .parquet"),
+        ("file=there.csv", "file: expected a new one, received there.csv, which is there"),
+        ("", "file: expected a value, received none"),
+    ],
+    ids=["another kind", "there", "none"],
+)
+def test_an_export_to_another_place_is_refused(measured, text, message):
+    (measured.root / "there.csv").write_text("mine")
+    with pytest.raises(HarnessError, match=message):
+        archive.export("screen", [text] if text else [], measured.desk)
+    assert (measured.root / "there.csv").read_text() == "mine"
+
+
+def test_an_export_that_finds_no_place_leaves_no_part_of_a_file(measured, tmp_path, monkeypatch):
+    def cut(frame, path, **_):
+        Path(path).write_text("half")
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", cut)
+    with pytest.raises(OSError, match="No space left"):
+        archive.export("screen", [f"file={tmp_path}/x.csv"], measured.desk)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_of_no_records_says_so(bench, tmp_path):
+    lay(bench.out(""), plan(), [])
+    with pytest.raises(NoRecordsError, match="expected records of one table, received no records"):
+        archive.export("screen", [f"file={tmp_path}/x.csv"], bench.desk)
+
+
+def test_what_dead_runs_left_is_swept_by_the_next_run_and_what_failed_stays(bench):
+    left = [bench.out("trees/run-dead/slot0"), bench.out("scratch/batch-dead/0"), bench.out("failures/batch-kept")]
+    for folder in left:
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("")
+    bench.out("plans").mkdir()
+    half = [bench.out("plans") / ".p1.json.abcd.tmp", bench.out("records") / "p1" / ".x.parquet.abcd.tmp"]
+    for file in half:
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text("half")
+    run.plan("screen", ["screen=grid", "tokens=[1]"], bench.desk)
+    assert [folder.exists() for folder in left] == [False, False, True]
+    assert not any(file.exists() for file in half)
+
+
+def test_nothing_is_swept_while_another_run_of_the_folder_is_alive(bench):
+    folder = bench.out("trees/run-alive")
+    folder.mkdir(parents=True)
+    with run._alive(Workspace(bench.out(""))):
+        folder.mkdir(exist_ok=True)
+        run.plan("screen", ["screen=grid", "tokens=[1]"], bench.desk)
+        assert folder.exists()
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from harness import cli
+from tests.harness.conftest import Bench
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+root = Path(sys.argv[1])
+sys.exit(cli.main(["screen", "archive", "name=full"], Bench(root, {}).desk))
+"""
+
+
+def test_a_file_that_grows_too_large_is_an_error_of_two_lines_that_names_its_folder(measured):
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", FULL, str(measured.root)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    problem, _ = done.stderr.splitlines()
+    assert "records/" in problem
+    assert "File too large" in problem
+    assert not (measured.root / "records" / "full").exists()
+
+
+def test_trials_that_were_not_run_are_missing_of_every_round_that_is_written(several):
+    (part, *_) = select.select("screen", {"source": "out", "launcher": {"out": "out"}}, several.desk).parts
+    assert num_missing(part) == 0
+
+
+def test_measured_plans_are_a_page_of_their_own_kind(bench):
+    own = plan(rows=(ROW,), backend=on_gpus(FREE), published=None)
+    lay(bench.out(""), own, records(own))
+    assert says(bench, report.run)[0] == 0
+    (page,) = bench.out("reports").rglob("report.md")
+    assert page.read_text().startswith("# Measured round trips\n")

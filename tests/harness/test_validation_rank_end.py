@@ -1,6 +1,6 @@
 """A rank's part as it calls its Buffer, every case of it, on the CPU's tensors.
 
-The Buffer knows the right answers and refuses what a DeviceBuffer would; of torch.cuda there is as much as is called.
+The Buffer knows the right answers and refuses what a Buffer would; of torch.cuda there is as much as is called.
 """
 
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from afdep import proof
+from afdep import fp8, proof, reference
 from afdep.arms import Arm
 from afdep.errors import DeviceAssertion
 from afdep.layout import Layout
@@ -83,7 +83,7 @@ class FakeBuffer:
         count = sent.tokens if sent.num_tokens is None else int(sent.num_tokens)
         y.fill_(float("nan"))
         own = [None if one is None else to_numpy(one)[:count] for one in (sent.x, sent.ids, sent.weights, sent.scales)]
-        own[0] = own[0].view(proof.reference.BF16) if sent.scales is None else own[0].view(proof.fp8.E4M3)
+        own[0] = own[0].view(reference.BF16) if sent.scales is None else own[0].view(fp8.E4M3)
         scales = None if own[3] is None else own[3].view(np.uint32)
         self.failure = self.told or self._wrong(own[1])
         if self.failure is not None:
@@ -147,9 +147,7 @@ def opened(monkeypatch):
 
     def open_end(trial, rank):
         now = SimpleNamespace(turn=None)
-        monkeypatch.setattr(
-            rank_end, "DeviceBuffer", lambda group, **told: FakeBuffer(group, rank=rank, clock=clock, **told)
-        )
+        monkeypatch.setattr(rank_end, "Buffer", lambda group, **told: FakeBuffer(group, rank=rank, clock=clock, **told))
         monkeypatch.setattr(rank_end, "Meeting", lambda group: SimpleNamespace(meet=lambda problem=None: None))
         end = rank_end.RankEnd(trial, trial.arm)
         monkeypatch.setattr(rank_end, "on_host", lambda received: _received(end.shape, now.turn.sent, rank))

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 import afdep
 from afdep import proof
+from afdep.libraries import BuiltLibrary, write
 from afdep.proof.hunt import Finding, run_seed, run_seeds
 from afdep.proof.minimise import minimise
 from afdep.proof.scenario import Hunt
@@ -121,8 +123,9 @@ def said_of(words: list[str], library: Path) -> dict[str, str]:
     return dict(said.facts)
 
 
-def test_what_the_study_finds_fails_alike_by_its_replay_command(libraries):
-    library = libraries[SMALLEST.name].result()
+def test_what_the_study_finds_fails_alike_by_its_replay_command(libraries, tmp_path):
+    library = shutil.copy(libraries[SMALLEST.name].result(), tmp_path / "planted.so")
+    write(library, BuiltLibrary("0", "n0", "c0", "sim", "warp", "g++", ()))
     found = said_of([f"arm={SMALLEST.arm}", "budget=40"], library)
     replay = found["details"].splitlines()[0].partition("afdep-bench hunt ")[2]
     assert found["failed"].startswith("seed ")

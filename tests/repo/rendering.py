@@ -5,10 +5,12 @@ pictures. Figures that were published by others are those of this tree.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness import pages, reports, upstream
+from harness.desk import select
+from harness.desk.desk import real
 from harness.device_tests import page as device_tests_page
 from harness.faults import page as faults_page
 from harness.records import table
@@ -17,25 +19,18 @@ from harness.records.sanitizings import read_sanitizing
 from harness.records.validations import read_validation
 from harness.report.results import Part, Results
 from harness.sanitizer import page as sanitizer_page
-from harness.selection import Selection
 from harness.studies.calibrate import report as calibrate
 from harness.studies.fit import report as fits
+from harness.studies.screen import report as screen_report
 from harness.validation import page as validation_page
-from harness.workspace import Workspace
 
 Render = Callable[[Path], str]
 
 
-def comparison(folder: str, root: Path) -> str:
-    """The one plan of a folder beside the published table."""
-    workspace = Workspace(root / "records" / folder)
-    (part,) = pages.parts_of(workspace)
-    return reports.body(reports.page(Selection(part.file, workspace, part.reading)))
-
-
 def screens(folder: str, root: Path) -> str:
     """All plans of a folder."""
-    return pages.text(pages.parts_of(Workspace(root / "records" / folder)), upstream.load())
+    source = {"source": str(root / "records" / folder), "plan": select.ALL}
+    return screen_report.text(select.select("screen", source, replace(real(), root=root)))
 
 
 def validation(name: str, root: Path) -> str:
@@ -67,8 +62,8 @@ def fit(name: str, root: Path) -> str:
 
 
 PAGES: Mapping[str, Render] = {
-    "README.md": partial(comparison, "first-light"),
-    "reports/main-table/report.md": partial(comparison, "main-table"),
+    "README.md": partial(screens, "first-light"),
+    "reports/main-table/report.md": partial(screens, "main-table"),
     "reports/h200.md": partial(screens, "h200"),
     "reports/h200-colocated.md": partial(screens, "h200-colocated"),
     "reports/validation/matrix.md": partial(validation, "matrix"),

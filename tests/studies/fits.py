@@ -146,7 +146,7 @@ HOST = DeviceTiming("host", 0, 12, 3, 10, "auto")
 FREE = replace(HOST, rendezvous="device", least_replay_us=2000)
 ROW = Row("1A1F", 2048, "bf16", "random", 128)
 WIDE = replace(ROW, hidden=4096)
-DIGEST = str(native_digest())
+DIGEST = str(native_digest("sim"))
 REPLAY = 20
 FACTS = {"gpus": 2, "device": "NVIDIA H200"}
 

@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
+from harness.records import table
+from harness.report.results import Part, Results
 from harness.studies.calibrate import probes, program
 from harness.studies.calibrate.program import Record, Trial
 from harness.studies.calibrate.rules import WARPS, Place
 from harness.study import Batch, Ended
+from tests.studies.bench import settings_of
 
+SETTINGS = settings_of("calibrate", "base=h100-nvlink")
+"""Beside a machine that no calibration changes."""
 MACHINE = {
     "device": "NVIDIA H200",
     "gpus": 2,
@@ -116,3 +121,28 @@ def lay_program(path: Path) -> Path:
     path.write_text('#!/bin/sh\nexec cat "$(dirname "$0")/$1.txt"\n')
     path.chmod(0o755)
     return path
+
+
+def results(readings: list[Record], name: str = "example", **stamped) -> Results:
+    """Readings as the records of one plan."""
+    rows = tuple({**vars(row), "machine": MACHINE["device"], **stamped, "table": Record.table} for row in readings)
+    plan = SimpleNamespace(
+        settings=SETTINGS, format=2, trees=(), measuring_digest="m01", machine_digest=None, plan_hash="p01"
+    )
+    file = SimpleNamespace(
+        plan=plan,
+        plan_hash="p01",
+        created="2026-01-02T00:00:00+00:00",
+        command="afdep-bench calibrate",
+        rounds=lambda: (),
+    )
+    return Results("calibrate", name, (Part(file, table.Reading(rows)),))
+
+
+def example() -> Results:
+    """A calibration with a void constant, a kept one and a void probe."""
+    silent = rows_of("launch", "\n".join(lines("launch", without="grid_sync")))
+    flag = '{"probe": "flag", "void": "a flag did not come"}'
+    void = rows_of("link", "\n".join([*lines("link", without="flag"), flag]))
+    readings = measured({Place("device", "hbm_copy", 264): 9000.0}, launch=silent, link=void)
+    return results(readings, driver="580.95.05")

@@ -16,7 +16,7 @@ from afdep import AfdepError, KernelTime, MismatchError
 from afdep.proof import scenario
 from afdep.proof.hunt import Finding
 from afdep.proof.scenario import Hunt
-from harness.desk import run as desk_run
+from harness import cli
 from harness.errors import Exit, HarnessError
 from harness.records import table
 from harness.records.envelope import FAILED, OK, VOID
@@ -248,7 +248,7 @@ def killed(tmp_path_factory):
     edit(tree / "afdep/proof/hunt.py", begins, kill + begins)
     lines: list[str] = []
     out = tmp_path_factory.mktemp("elsewhere")
-    status = desk_run.run("hunt", ["budget=12", f"launcher.out={out}"], desk_at(tree, lines))
+    status = cli.main(["hunt", "budget=12", f"launcher.out={out}"], desk_at(tree, lines))
     return status, "\n".join(lines), rows_of(Record, out)
 
 
@@ -264,6 +264,7 @@ def test_a_seed_that_kills_its_process_is_a_finding_that_names_it(killed):
 def test_the_arms_beside_it_are_hunted_to_their_end(killed):
     (row,) = [row for row in killed[2] if row.arm == "afdep"]
     assert (row.status, row.seeds_run, row.machine) == (OK, 12, "h100-nvlink")
+    assert (str(row.native_digest)[0], str(row.code_digest)[0], bool(row.compiler)) == ("n", "c", True)
 
 
 def interrupt_after(count: int, folder: Path) -> None:
@@ -274,16 +275,15 @@ def interrupt_after(count: int, folder: Path) -> None:
 
 
 def test_ctrl_c_leaves_what_ran_and_the_next_command_goes_on(tmp_path):
-    command = ["arm=[afdep]", "seeds=[1,2,3,4,5]", "launcher.jobs=1", f"launcher.out={tmp_path}"]
-    waiting = threading.Thread(target=interrupt_after, args=(2, tmp_path))
-    waiting.start()
-    with pytest.raises(KeyboardInterrupt):
-        desk_run.run("hunt", command, desk_at(ROOT, []))
-    waiting.join()
+    command = ["hunt", "arm=[afdep]", "seeds=[1,2,3,4,5]", "launcher.jobs=1", f"launcher.out={tmp_path}"]
+    user = threading.Thread(target=interrupt_after, args=(2, tmp_path / "records"))
+    user.start()
+    assert cli.main(command, desk_at(ROOT, [])) == 128 + signal.SIGINT
+    user.join()
     before = rows_of(Record, tmp_path)
     assert 2 <= len(before) < 5
     assert {row.status for row in before} == {OK}
-    assert desk_run.run("hunt", command, desk_at(ROOT, [])) == Exit.OK
+    assert cli.main(command, desk_at(ROOT, [])) == Exit.OK
     rows = rows_of(Record, tmp_path)
     assert sorted(row.first_seed for row in rows) == [1, 2, 3, 4, 5]
     assert len({row.run for row in rows}) == 2

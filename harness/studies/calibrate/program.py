@@ -21,7 +21,11 @@ carry = probes.build
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a constant can be at all."""
+    """What a constant can be at all.
+
+    Args:
+        lower, upper: bounds of its value.
+    """
 
     lower: float
     upper: float

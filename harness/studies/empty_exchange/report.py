@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from harness.errors import Exit
-from harness.ranks.exchanges import RoundTrip, latency_us
+from harness.ranks.exchanges import RoundTrip, kind, latency_us
 from harness.records.envelope import OK
 from harness.report import page
-from harness.report.markdown import ABSENT, KIND_OF_BACKEND, table
+from harness.report.markdown import ABSENT, table
 from harness.report.results import Results
 
 
@@ -20,11 +20,11 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
 def _table(results: Results) -> str:
     rows = [row for row in results.of(RoundTrip) if row.status == OK]
     arms = list(dict.fromkeys(row.arm for row in rows))
-    kinds = list(dict.fromkeys(KIND_OF_BACKEND[row.backend] for row in rows))
     lines = []
-    for layout in dict.fromkeys(row.layout for row in rows):
-        lines.append([layout, *(_us([r for r in rows if (r.layout, r.arm) == (layout, arm)]) for arm in arms)])
-    return table(["layout", *(f"`{arm}` {', '.join(kinds)}, us" for arm in arms)], lines, range(1, len(arms) + 1))
+    for layout, held in dict.fromkeys((row.layout, kind(row)) for row in rows):
+        own = [row for row in rows if (row.layout, kind(row)) == (layout, held)]
+        lines.append([layout, held, *(_us([row for row in own if row.arm == arm]) for arm in arms)])
+    return table(["layout", "figures", *(f"`{arm}`, us" for arm in arms)], lines, range(2, len(arms) + 2))
 
 
 def _us(rows: Sequence[RoundTrip]) -> str:

@@ -20,9 +20,8 @@ from afdep.proof.scenario import Hunt
 from harness.core.fields import ArmName, Count, Dtype, LayoutName, Share, Text, Within
 from harness.core.identity import Identity
 from harness.core.plan import Plan
-from harness.core.planning import Asked
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-from harness.study import Batch, Block, Ended, Said
+from harness.study import Asked, Batch, Block, Ended, Said
 
 FINAL = (OK, FAILED)
 _STRETCH, _STRETCHES_A_ROUND = 250, 16
@@ -38,14 +37,35 @@ Seed = Annotated[int, Within(0, 2**62)]
 
 @dataclass(frozen=True)
 class Arms:
-    """The arms of a hunt, each hunted by itself."""
+    """The arms of a hunt.
+
+    Args:
+        values: each is hunted by itself.
+    """
 
     values: Annotated[tuple[ArmName, ...], Within(1)]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the seeds of a hunt exchange; `afdep.proof.scenario.Hunt` says what each field means."""
+    """What the seeds of a hunt exchange, as `afdep.proof.scenario.Hunt` has it.
+
+    Args:
+        layouts: one is drawn a seed.
+        hidden: elements of a row.
+        dtype: of dispatched rows.
+        experts_per_rank: of an FFN rank.
+        top_k: routes of a token.
+        capacity: most tokens of a source that a Buffer holds.
+        most_tokens: of a source in one exchange.
+        transport_sms: of the main kernels.
+        exchanges: how many run free, one behind the other.
+        graphs: share of the seeds that replay their exchanges as a graph.
+        buffers: share of the other seeds that have two Buffers a rank, whose exchanges are in flight together.
+        aborts: share of the seeds with one Buffer a rank in which a rank gives up.
+        controls: that a seed may set beside those of the arm.
+        fiber: of the simulator: one for each warp, or for each thread, which is slower and sees a missing warp barrier.
+    """
 
     layouts: Annotated[tuple[LayoutName, ...], Within(1)]
     hidden: Count
@@ -168,6 +188,7 @@ def machine(settings: Settings) -> str:
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Run the seeds of each stretch up to the first that fails."""
     shape, library = group.settings.hunt, group.library or build.build(group.settings.hunt.fiber)
+    group.session.opened(**{name: getattr(build.sidecar(library), name) for name in ("code_digest", "compiler")})
     for index, trial in enumerate(batch.trials):
         group.check(trial.arm, Identity.from_report(World(**_world(shape), arm=trial.arm, library=library).identity))
         yield Said(index, _finding(hunt_of(shape, trial.arm, library), trial, group))

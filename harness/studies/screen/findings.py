@@ -10,10 +10,11 @@ from afdep import Layout
 from harness.core.identity import EXTERNAL
 from harness.core.plan import Plan
 from harness.ranks.cells import Row
-from harness.ranks.exchanges import RoundTrip, latency_us
+from harness.ranks.exchanges import RoundTrip, columns, latency_us
 from harness.records.envelope import OK, VOID
 from harness.report.results import latest
 from harness.report.statistics import Pair, change_pct, num_agreeing
+from harness.studies.screen.program import cell
 from harness.study import Batch
 
 BASELINE = 0
@@ -142,31 +143,26 @@ def _void(plan: Plan, batch: Batch, trial: Any, counting: Mapping[Place, Sequenc
 
 def _untrue(plan: Plan, batch: Batch, trial: Any, rows: Sequence[RoundTrip]) -> str | None:
     """The first field in which the records of a cell are not what the plan says they are."""
-    settings, row = plan.settings, plan.settings.rows[trial.row]
-    arm = plan.arms[trial.arm]
-    ranks = list(range(Layout.parse(row.layout).num_ranks))
-    expected: dict[str, object] = {
-        **{name: getattr(row, name) for name in ("layout", "hidden", "dtype", "routing", "num_experts")},
-        **{name: getattr(settings.exchange, name) for name in ("top_k", "capacity", "collect", "mode", "seed")},
-        "transport_sms": settings.exchange.transport_sms,
-        "num_exchanges": settings.backend.num_exchanges,
-        "proofs_passed": settings.backend.proof_exchanges,
-        "arm": settings.arms[trial.arm].name,
-        "tokens": trial.tokens,
-        "safe_path": True,
-    }
-    if settings.backend.name == "sim":
-        expected["machine"] = settings.backend.machine
-    if arm.identity.digest != EXTERNAL:
-        expected["loaded_digest"] = arm.identity.digest
-    if sorted(one.rank for one in rows if one.rank is not None) != ranks:
-        return f"rank: expected {ranks}, received {[one.rank for one in rows]}"
+    own, identity = cell(plan.settings, trial), plan.arms[trial.arm].identity
+    layout = Layout.parse(own.row.layout)
+    expected = {**columns(own), "proofs_passed": own.backend.proof_exchanges, "safe_path": True}
+    if identity.digest != EXTERNAL:
+        expected["loaded_digest"], expected["loaded_protocol"] = identity.digest, identity.protocol
+        expected["loaded_switches"] = identity.switches_text()
+    if batch.backend == "cuda":
+        kind, seen = expected.pop("machine").partition("-")[0].upper(), _devices(rows)
+        if len(seen) != 1 or kind not in seen[0].upper():
+            return f"device: expected one {kind} for every rank, received {', '.join(seen) or 'none'}"
+    if sorted(one.rank for one in rows if one.rank is not None) != list(range(layout.num_ranks)):
+        return f"rank: expected each of {layout.num_ranks}, received {[one.rank for one in rows]}"
     for one in rows:
-        for name, wanted in expected.items():
+        for name, wanted in {**expected, "role": str(layout.role(one.rank or 0))}.items():
             if getattr(one, name) != wanted:
                 return f"{name}: expected {wanted}, received {getattr(one, name)} on rank {one.rank}"
-        if one.samples_us and one.latency_us != median(one.samples_us):
-            return f"latency_us: expected the median of its samples, received {one.latency_us} on rank {one.rank}"
+        if not one.samples_us or one.latency_us != median(one.samples_us) or one.latency_us <= 0:
+            return (
+                f"latency_us: expected the median of samples above zero, received {one.latency_us} on rank {one.rank}"
+            )
     return None
 
 
@@ -177,9 +173,9 @@ def _loaded(row: RoundTrip) -> tuple[str | None, ...]:
 def _unlike(own: Sequence[RoundTrip], other: Sequence[RoundTrip]) -> str | None:
     """The first thing in which two sides of a pair were measured differently."""
     for name in _ALIKE:
-        ours, theirs = getattr(own[0], name), getattr(other[0], name)
-        if None not in (ours, theirs) and ours != theirs:
-            return f"{name} {ours}, there {theirs}"
+        ours, theirs = ({str(getattr(one, name)) for one in side} for side in (own, other))
+        if len((ours | theirs) - {"None"}) > 1:
+            return f"{name} {', '.join(sorted(ours))}, there {', '.join(sorted(theirs))}"
     for what, read in (("GPUs", _gpus), ("device", _devices)):
         if read(own) != read(other):
             return f"{what} {read(own)}, there {read(other)}"

@@ -97,11 +97,11 @@ def timing(found: Found) -> str:
 
 
 def measured(found: Sequence[Found], others: Any, path: Path) -> list[tuple[Path, str]]:
-    """Every row of graph replays on GPUs: measured arms as lines, upstream's published figures as open markers.
+    """Every row of graph replays on GPUs: measured arms as lines, those of the original library as open markers.
 
     Args:
         found: measured plans in the order of the page.
-        others: round trips of upstream code.
+        others: round trips measured with the original library.
         path: of the picture.
     """
     shown = [(one, row) for one in found for row in range(len(one.settings.rows)) if _has(one, row)]
@@ -134,7 +134,7 @@ def _measured_panel(axes: Any, found: Found, index: int, others: Any, colors: di
     points = [(x, figure) for x, figures in beside for figure in figures]
     if points:
         look = {"color": colors.get("m2n", COLORS[0]), "fillstyle": "none"}
-        axes.plot(*zip(*points, strict=True), "s", **look, label="upstream as M2N, published")
+        axes.plot(*zip(*points, strict=True), "s", **look, label="M2N, measured with the original library")
     start = "free-running" if settings.backend.device.rendezvous == "device" else "common start"
     log_us(axes)
     dress(axes, f"{row.label}, {sms} SMs, {start}{shared}", settings.tokens, fontsize=8.5)

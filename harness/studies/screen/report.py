@@ -1,10 +1,10 @@
-"""The page of screens: result tables of simulated plans, or what was measured beside upstream and simulated figures."""
+"""The page of screens: result tables of simulated plans, or what was measured beside figures of other kinds."""
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import Exit
+from harness.errors import Exit, ReportError
 from harness.report import page
 from harness.report.markdown import KIND_OF_BACKEND, bullets
 from harness.report.published import upstream
@@ -22,7 +22,13 @@ MEASURED_LEAD = (
     "Round trips, dispatch plus combine, in us: of a fresh process the maximum over Attention ranks of the medians "
     "over replays, then the median over pairs, with the lowest and the highest pair, and the paired change against the "
     "first arm. Every process proved its exchanges bit for bit before it timed them. Each column holds one kind of "
-    "figure: measured here, published by others, or simulated."
+    "figure: measured here, measured with the original library, published by others, or simulated."
+)
+HEADLINE_ARMS = ("m2n", "afdep")
+HEADLINE = (
+    "Round trip (dispatch plus combine) of {row} on {devices}, one rank a GPU: the median of {pairs} pairs of fresh "
+    "processes, with the lowest and the highest, and the change against `m2n`. The change is of **roles and tuning "
+    "together**: `afdep` also has faster kernels, and an arm that gives those to `m2n` is not measured yet."
 )
 
 
@@ -39,6 +45,22 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     return page.assemble(
         title, [*body(found, images), "## Void, failed or missing", _absences(results, found), *_ends(results, found)]
     )
+
+
+def block(results: Results) -> str:
+    """The headline, for a page of prose: the first row of what was measured, with where it comes from.
+
+    Raises:
+        ReportError: nothing was measured of both arms.
+    """
+    for found in in_order(_measured([Found(part) for part in results.parts])):
+        if set(HEADLINE_ARMS) <= {one.name for one in found.settings.arms} and found.findings.comparisons:
+            row, devices = found.settings.rows[0].label, ", ".join(_devices(found))
+            lead = HEADLINE.format(row=row, devices=devices, pairs=found.settings.backend.pairs)
+            digests = ", ".join(dict.fromkeys(tree.native_digest("cuda") for tree in found.plan.trees))
+            source = f"Plan {found.plan.plan_hash}, native digest {digests}; all records: `records/{results.name}`."
+            return "\n\n".join([lead, tables.headline(found, HEADLINE_ARMS), source])
+    raise ReportError(f"{results.name}: expected a measured screen of m2n and afdep, received none.", "Measure one.")
 
 
 def body(found: Sequence[Found], images: Sequence[str] = ()) -> list[str]:
@@ -136,7 +158,7 @@ def _ends(results: Results, found: Sequence[Found]) -> list[str]:
     """Where the figures come from."""
     lines = [line for one in found for line in _of_screen(one)]
     if _measured(found):
-        lines.append("published: records/upstream, whose README says what ran and how")
+        lines.append(f"{tables.ORIGINAL}: records/upstream, whose README says what ran and how")
     return ["## Provenance", page.provenance(results, lines)]
 
 
@@ -150,13 +172,16 @@ def _of_screen(found: Found) -> list[str]:
         f"{exchange.transport_sms} transport SMs, collect {exchange.collect}, {exchange.mode}; machine "
         f"{settings.backend.machine}, {settings.backend.placement}"
     ]
-    devices = sorted({f"{fact['gpus']} x {fact['device']}" for fact in found.facts if "device" in fact})
-    if devices:
+    if devices := _devices(found):
         lines.append(f"ran on {', '.join(devices)}")
     if libraries := tables.external_libraries(found):
         lines.append(f"external: {'; '.join(libraries)}")
     lines += [_published_line(beside) for beside in tables.besides(found) if beside.published is not None]
     return lines
+
+
+def _devices(found: Found) -> list[str]:
+    return sorted({f"{fact['gpus']} x {fact['device']}" for fact in found.facts if "device" in fact})
 
 
 def _published_line(beside: Beside) -> str:

@@ -11,7 +11,7 @@ from afdep.routing import KINDS
 from afdep.shapes import ExchangeShape
 from harness.config.compose import load_options
 from harness.config.read import NONE, distinct, one_of, read, value, word
-from harness.core.fields import Count, Dtype, LayoutName, Text, as_name
+from harness.core.fields import Count, Dtype, LayoutName, Name, Text
 from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, ValueReadError
@@ -25,7 +25,7 @@ EXTERNAL = ("nccl", "deepep")
 """Libraries that a screen measures without building them."""
 ROUTINGS = (*KINDS, TRACE)
 AXES = ("layout", "hidden", "dtype", "routing")
-_KINDS: Mapping[str, Any] = {"layout": LayoutName, "hidden": Count, "dtype": Dtype}
+_KINDS: Mapping[str, Any] = {"layout": LayoutName, "hidden": Count, "dtype": Dtype, "tokens": int}
 
 Data = Mapping[str, Any]
 
@@ -70,9 +70,9 @@ def wanted(config: Data, desk: Desk) -> Wanted:
             "Write exchange.collect=copy; view is in archived plans of other kernels.",
         )
     settings = Settings(
-        name=as_name(word("screen.name", screen["name"])),
+        name=value(Name, screen["name"], "screen.name"),
         rows=_rows(config, screen, load_options("routing", desk.conf)),
-        tokens=tuple(value(int, one, "tokens") for one in _axis(config, "tokens")),
+        tokens=tuple(_axis(config, "tokens")),
         arms=arms,
         exchange=exchange,
         backend=backend,
@@ -123,7 +123,7 @@ def _axis(config: Data, axis: str) -> list[Any]:
     values = distinct(axis, section.get("values") if isinstance(section, Mapping) else None)
     if not values:
         raise ValueReadError(f"{axis}: expected at least one, received none.", f"Write {axis}=[first,second].")
-    return values
+    return distinct(axis, [_canonical(axis, one) for one in values])
 
 
 def _arms(config: Data, declared_aa: bool, backend: str) -> tuple[list[str], tuple[ArmChoice, ...]]:
@@ -174,9 +174,7 @@ def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row
         return _selected(config, rows)
     combinations = itertools.product(*(_axis(config, axis) for axis in AXES))
     return tuple(
-        dict.fromkeys(
-            _row({**dict(zip(AXES, one, strict=True)), "experts": screen["experts"]}, routings) for one in combinations
-        )
+        _row({**dict(zip(AXES, one, strict=True)), "experts": screen["experts"]}, routings) for one in combinations
     )
 
 
@@ -192,7 +190,7 @@ def _selected(config: Data, rows: Sequence[Row]) -> tuple[Row, ...]:
     kept = tuple(rows)
     for axis in AXES:
         if axis in config:
-            chosen = [_canonical(axis, one) for one in _axis(config, axis)]
+            chosen = _axis(config, axis)
             kept = tuple(row for row in kept if getattr(row, axis) in chosen)
     if not kept:
         known = "; ".join(f"{row.layout} {row.hidden} {row.dtype} {row.routing}" for row in rows)

@@ -145,14 +145,28 @@ def _fit_line(beside: Beside, index: int, row: Row) -> list[str]:
     return [row.label, *(f"{error:.1f}" for error in errors), signed(middle), signed(worst), str(len(shared))]
 
 
+ORIGINAL = "measured with the original library"
+"""How figures of records/upstream are labelled."""
+
+
+def headline(found: Found, arms: Sequence[str]) -> str:
+    """The first row of a measured plan, for some of its arms."""
+    names = [one.name for one in found.settings.arms]
+    indices = [names.index(arm) for arm in arms]
+    lines = [
+        [f"{tokens:,}", *(_repeats(found, 0, tokens, index) for index in indices)] for tokens in found.settings.tokens
+    ]
+    return table(["tokens per Attention rank", *(f"`{arm}` measured, us" for arm in arms)], lines, range(len(arms) + 1))
+
+
 def measured_table(found: Found, row_index: int, simulated: Sequence[Found], others: Any) -> str:
-    """What was measured of a row, beside upstream and simulated figures of the same cells.
+    """What was measured of a row, beside simulated figures and those of the original library, of the same cells.
 
     Args:
         found: the measured plan.
         row_index: of the row.
         simulated: plans of the simulator.
-        others: round trips of upstream code.
+        others: round trips measured with the original library.
     """
     settings = found.settings
     row, columns = settings.rows[row_index], Columns()
@@ -166,6 +180,8 @@ def measured_table(found: Found, row_index: int, simulated: Sequence[Found], oth
             columns.append((f"`{arm.name}` host us, API calls", _host(found, row, arm.name)))
         if settings.exchange.mode == "graph" and not shared:
             columns += _other_kinds(found, row, arm.name, simulated, others)
+    if settings.published and settings.backend.device.rendezvous == "host":
+        columns += _published(settings, row)
     shown = [(name, cells) for name, cells in columns if any(cell != ABSENT for cell in cells)]
     lines = [[f"{tokens:,}", *(cells[at] for _, cells in shown)] for at, tokens in enumerate(settings.tokens)]
     return table(["T", *(name for name, _ in shown)], lines, range(len(shown) + 1))
@@ -203,9 +219,24 @@ def _other_kinds(found: Found, row: Row, arm: str, simulated: Sequence[Found], o
     name = UPSTREAM_ARM if arm == "m2n" else arm
     places = [(name, Point.of(row, tokens), settings.exchange.transport_sms) for tokens in settings.tokens]
     upstream = [", ".join(f"{figure:.1f}" for figure in others.get(place, ())) or ABSENT for place in places]
-    title = f"{name} published" if name == arm else "upstream as M2N, published"
+    title = f"{ORIGINAL} as M2N" if name == UPSTREAM_ARM else f"`{name}` beside it, {ORIGINAL}"
     cells = [_simulated(settings, row, arm, tokens, simulated) for tokens in settings.tokens]
     return [(title, upstream), (f"`{arm}` {KIND_OF_BACKEND['sim']}", cells)]
+
+
+def _published(settings: Any, row: Row) -> Columns:
+    """What was published of a row: by the table that the plan names, and of H200s. All of it stood behind a barrier."""
+    beside, points = published.load(settings.published), [Point.of(row, tokens) for tokens in settings.tokens]
+    cells = [beside.cells.get(point) for point in points]
+    baseline = [f"{one.baseline_us:.1f}" if one else ABSENT for one in cells]
+    candidate = [f"{one.candidate_us:.1f} ({percent(one.change_pct)})" if one else ABSENT for one in cells]
+    columns = [("`m2n`", beside.nodes_gpus, baseline)]
+    columns += [(f"`afdep@{beside.native_digest}`", beside.nodes_gpus, candidate)]
+    for name, arm in (("`m2n`", published.BASELINE), ("`afdep`", published.CANDIDATE)):
+        figures = published.round_trips(published.H200_TABLE, arm, published.H200S)
+        shown = [f"{figures[point]:.1f}" if point in figures else ABSENT for point in points]
+        columns.append((name, published.H200S, shown))
+    return [(f"{name} published, {machine}", texts) for name, machine, texts in columns]
 
 
 def _simulated(settings: Any, row: Row, arm: str, tokens: int, simulated: Sequence[Found]) -> str:

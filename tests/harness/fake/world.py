@@ -1,4 +1,4 @@
-"""Becomes afdep/world.py of a fake tree: the World API with arithmetic for a clock and behaviour read from a file."""
+"""Becomes afdep/sim/world.py of a fake tree: the World API with arithmetic for a clock and behaviour read from a file."""
 
 import json
 import os
@@ -10,8 +10,9 @@ from pathlib import Path
 from afdep.arms import Arm
 from afdep.digest import native_digest
 from afdep.layout import Layout
+from harness.core import process
 
-HERE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 BASE_US = {"m2n": 30.0, "afdep": 20.0}
 
 
@@ -22,14 +23,9 @@ class Timing:
 
 
 def behaviours():
-    """What the file beside this module asks for: a list of {arm, tokens, do, word}."""
-    path = HERE / "behaviour.json"
+    """What the file in the package asks for: a list of {arm, tokens, do, word}."""
+    path = PACKAGE / "behaviour.json"
     return json.loads(path.read_text()) if path.exists() else []
-
-
-@dataclass(frozen=True)
-class Load:
-    topk_idx: list[object]
 
 
 def tokens_of(load):
@@ -46,7 +42,8 @@ class World:
 
     @property
     def identity(self):
-        reported = {"digest": str(native_digest()), "protocol": self.arm.protocol, "switches": dict(self.arm.switches)}
+        digest = str(native_digest("sim"))
+        reported = {"digest": digest, "protocol": self.arm.protocol, "switches": dict(self.arm.switches)}
         for wish in behaviours():
             if wish["do"] == "report" and wish["arm"] == self.arm.name and "mode" in self.shape:
                 reported |= wish["identity"]
@@ -93,19 +90,17 @@ def wait_for_file(wish):
         time.sleep(0.01)
 
 
-def abort_around_the_news(wish):
-    """Abort once the records are written: before the process says so, or after."""
-    from harness import events
+def abort_at_the_end(wish):
+    """Abort once every trial is said: before the process says that it has ended, or after."""
+    say = process.Mouth.say
 
-    say = events.say
-
-    def say_and_abort(event, **fields):
-        if event == events.CELL or wish["order"] == "after":
-            say(event, **fields)
-        if event == events.WRITTEN:
+    def say_and_abort(mouth, event, **fields):
+        if event != "ended" or wish["order"] == "after":
+            say(mouth, event, **fields)
+        if event == "ended":
             os.abort()
 
-    events.say = say_and_abort
+    process.Mouth.say = say_and_abort
 
 
 ACTIONS = {
@@ -114,7 +109,7 @@ ACTIONS = {
     "exit": lambda wish: os._exit(wish["code"]),
     "kill": lambda wish: os.kill(os.getpid(), signal.SIGKILL),
     "abort": lambda wish: os.abort(),
-    "abort late": abort_around_the_news,
+    "abort late": abort_at_the_end,
     "hang": lambda wish: time.sleep(600),
     "wait": wait_for_file,
 }

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afdep import Layout
-from harness.colocation import Placement, Seat, place
 from harness.errors import PlacementError
+from harness.machine.placement import Placement, Seat, place, planned
 
 H200_SMS = 132
 layouts = st.builds(Layout.parse, st.builds("{}A{}F".format, st.integers(1, 9), st.integers(1, 9)))
@@ -87,3 +87,21 @@ def test_mps_is_needed_exactly_where_a_gpu_has_several_ranks(layout):
 def test_a_machine_without_a_gpu_seats_nobody():
     with pytest.raises(PlacementError, match="expected 1 GPU or more, received 0"):
         place(Layout.parse("1A1F"), 0)
+
+
+@pytest.mark.parametrize(("layout", "ranks", "gpus"), [("1A1F", 1, 2), ("2A2F", 2, 2), ("3A1F", 3, 2), ("4A4F", 8, 1)])
+def test_a_plan_finds_its_placement_by_the_ranks_on_the_fullest_gpu(layout, ranks, gpus):
+    assert planned(Layout.parse(layout), ranks) == place(Layout.parse(layout), gpus)
+
+
+def test_a_number_of_ranks_that_no_placement_has_is_refused_with_the_one_that_fits():
+    with pytest.raises(PlacementError, match="expected 3 ranks on the fullest GPU, received 2 on the fewest GPUs") as e:
+        planned(Layout.parse("2A2F"), 3)
+    assert str(e.value).endswith("\nWrite backend.ranks_per_gpu=2.")
+
+
+@pytest.mark.parametrize(
+    ("layout", "gpus", "words"), [("1A1F", 2, "0, 1"), ("2A2F", 2, "0 (50%), 0 (50%), 1 (50%), 1 (50%) under MPS")]
+)
+def test_a_placement_says_the_gpu_and_the_share_of_each_rank(layout, gpus, words):
+    assert place(Layout.parse(layout), gpus).in_words() == words
