@@ -13,8 +13,8 @@ from harness.config.compose import compose
 from harness.core.codec import decode, encode
 from harness.errors import HarnessError
 from harness.studies.fit import program
+from harness.studies.fit.findings import Identification, movers, refits
 from harness.studies.fit.fit import NO_EFFECT, Settings
-from harness.studies.fit.identify import Identification, movers, refits
 from harness.studies.fit.search import LackingError, Memo, slope_of
 from harness.study import Ended
 from tests.studies import fits

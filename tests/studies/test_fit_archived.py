@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,11 +15,11 @@ from harness.errors import Exit, HarnessError
 from harness.records import table
 from harness.report.results import Part, Results
 from harness.studies.fit import report
+from harness.studies.fit.archived import fits
+from harness.studies.fit.findings import Identification
 from harness.studies.fit.fit import rms
-from harness.studies.fit.found import fits
-from harness.studies.fit.identify import Identification
 from harness.studies.screen.tables import Found
-from tests.studies.bench import ROOT, desk_at
+from tests.studies.bench import ROOT, desk_at, settings_of
 
 PUBLISHED, MEASURED = "h100-nvlink", "h200-nvlink"
 FITTED = (
@@ -131,6 +132,22 @@ def test_the_archived_fit_to_h200s_meets_the_goal_for_the_arm_that_it_did_not_se
     assert len(held_out) > 50
     refitted, simulated = (rms(archived.off_pct(kind, held_out)) for kind in ("refitted", "simulated"))
     assert refitted <= archived.settings.goal_pct < simulated
+
+
+def test_the_records_of_two_h200s_give_the_figures_that_were_fitted_to():
+    read = settings_of("fit", "fit=measured", "source=records/h200")
+    archived = fit_of("h200-nvlink").settings
+    assert (read.cells, read.series) == (archived.cells, exchanges_of(read, archived))
+    assert read.source.start_us == archived.source.start_us
+    assert read.source.lines[1:] == archived.source.lines[1:] != ()
+
+
+def exchanges_of(read, archived):
+    """The archived rows with what their record lacks of the exchange."""
+    pairs = zip(archived.series, read.series, strict=True)
+    return tuple(
+        replace(one, exchange=replace(other.exchange, transport_sms=one.exchange.transport_sms)) for one, other in pairs
+    )
 
 
 # What docs/cost-model.md says of the fit to the published table.

@@ -75,12 +75,9 @@ def test_a_start_is_taken_off_by_name_and_not_fitted_away(fit, tmp_path):
     without = solved(measured(screens(tmp_path)))
     assert without.settings.source.start_us == pytest.approx(0.0, abs=1e-9)
     assert fit.found == pytest.approx(without.found, rel=1e-6)
-    assert [timings(fit.settings, hidden) for hidden in (2048, 4096)] == [{FREE_RUNNING}, {START_OFF}]
+    timed = {(cell.timing, fit.settings.series[cell.row].row.hidden) for cell in fit.settings.cells}
+    assert timed == {(FREE_RUNNING, 2048), (START_OFF, 4096)}
     assert "60 us, the median over the cells of m2n that were timed both ways" in text(fit)
-
-
-def timings(read, hidden):
-    return {cell.timing for cell in read.cells if read.series[cell.row].row.hidden == hidden}
 
 
 def test_an_unknown_start_stays_in_and_the_page_says_so(tmp_path):
@@ -252,17 +249,13 @@ def calibrated(folder, *names):
 def test_what_a_micro_benchmark_gave_is_not_fitted_but_for_what_it_gives_in_part(copied):
     listed = measured("records/h200", SMALL, root=copied).free
     assert {"l2_bytes", "latency_spread", "grid_sync_ns"} < set(listed)
+    assert "code_ns" not in listed  # it is 0, and has no logarithm
     text = calibrated(copied, *(name for name in listed if name != "l2_bytes"))
     read = measured("records/h200", text, SMALL, root=copied)
     assert set(read.free) == {"latency_spread", "l2_bytes"}
     kinds = {one.name: (one.kind, one.reason) for one in read.constants}
     assert kinds["grid_sync_ns"] == (MEASURED, None)
     assert kinds["latency_spread"][1].startswith("the probe sees distance alone")
-
-
-def test_a_constant_of_nothing_is_not_fitted_since_it_has_no_logarithm(copied):
-    assert Machine.load(MACHINE).constants()["code_ns"] == 0
-    assert "code_ns" not in measured("records/h200", SMALL, root=copied).free
 
 
 def test_a_machine_of_which_all_that_is_listed_was_measured_is_refused(copied):
@@ -303,21 +296,3 @@ def test_a_fit_takes_the_steps_that_it_always_took(known):
     assert fits.steps_of(known) == pytest.approx(np.array(golden["steps"]), rel=1e-12)
     kinds = {"compared": "measured", "simulated": "simulated", "refitted": "refitted"}
     assert {name: known.us[kind].tolist() for name, kind in kinds.items()} == {name: golden[name] for name in kinds}
-
-
-def test_the_records_of_two_h200s_give_the_figures_that_were_fitted_to():
-    from tests.studies.test_fit_archived import fit_of
-
-    read = fits.settings_of("fit", "fit=measured", "source=records/h200")
-    archived = fit_of("h200-nvlink").settings
-    assert (read.cells, read.series) == (archived.cells, exchanges_of(read, archived))
-    assert read.source.start_us == archived.source.start_us
-    assert read.source.lines[1:] == archived.source.lines[1:] != ()
-
-
-def exchanges_of(read, archived):
-    """The archived rows with what their record lacks of the exchange."""
-    pairs = zip(archived.series, read.series, strict=True)
-    return tuple(
-        replace(one, exchange=replace(other.exchange, transport_sms=one.exchange.transport_sms)) for one, other in pairs
-    )

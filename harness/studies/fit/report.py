@@ -11,11 +11,11 @@ from harness.records.envelope import FAILED, OK
 from harness.report import page
 from harness.report.markdown import bullets, images, signed
 from harness.report.results import Results
-from harness.studies.fit import identify, plots, tables
+from harness.studies.fit import findings, plots, tables
+from harness.studies.fit.archived import fits, fitted_on
+from harness.studies.fit.archived import products as products
+from harness.studies.fit.findings import Identification
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Fit, rms
-from harness.studies.fit.found import fits, fitted_on
-from harness.studies.fit.found import products as products
-from harness.studies.fit.identify import Identification
 
 UNFINISHED = "This fit is not whole: cells that it needs are not simulated, or its records are damaged. Run it again."
 
@@ -45,7 +45,7 @@ def status(results: Results) -> Exit:
     """Done where every fit is decided."""
     rows = {str(row.get("status", OK)) for row in results.rows}
     undecided = Exit.ERROR if FAILED in rows else Exit.UNCLEAR
-    return Exit.NOTHING if OK not in rows else undecided if None in fits(results) else Exit.OK
+    return Exit.NOTHING if OK not in rows else Exit.OK if None not in fits(results) else undecided
 
 
 def draw(results: Results, folder: Path, stem: str) -> list[tuple[Path, str]]:
@@ -77,7 +77,7 @@ def _lead(fit: Fit) -> str:
 def _short(fit: Fit) -> str:
     """How far off it is, and the constants."""
     found = Identification(fit)
-    parts = [tables.residuals(fit), identify.constants(fit, found), _condition(found)]
+    parts = [tables.residuals(fit), findings.constants(fit, found), _condition(found)]
     return "\n\n".join(parts if fit.settings.target == "published" else [tables.overall(fit), _goal(fit), *parts[:2]])
 
 
@@ -90,22 +90,22 @@ def _of_table(fit: Fit) -> list[str]:
         tables.residuals(fit),
         "## Which constants the figures tell",
         _search(fit),
-        identify.constants(fit, found),
+        findings.constants(fit, found),
         _identified(found),
         _condition(found),
-        identify.directions(found),
+        findings.directions(found),
         "## Rows left out, rows alone",
         "Refits of the fitted constants, linearised: one step from the Jacobian at the machine file's values, inside "
         f"their bounds and up to a factor {told.reach:g} either way. *Linearised* is what that step predicts; "
         "*simulated* is what the simulator gives with the constants that the step found. `row left out` is fitted on "
         "all rows but this one, `row alone` on this row and no other. rms of 100 log(simulated / published), round "
         "trips. Where the two differ much, the row is not linear that far, and the prediction means nothing.",
-        identify.left_out(fit),
+        findings.left_out(fit),
         "## What each row asks for",
         "Not simulated: the three constants whose change alone serves a row's round trips best, linearised, up to a "
         f"factor {told.reach:g} either way and inside the bounds of a fitted constant, and what that does to the "
         "fitted rows.",
-        identify.moves(fit),
+        findings.moves(fit),
         *_other_hidden(fit),
         "## What each constant moves",
         f"d log(us) / d log(constant), rms over tokens: secants over a step of {told.step:.0%} from the machine "
@@ -202,13 +202,13 @@ def _of_devices(fit: Fit) -> list[str]:
         f"Not simulated, and nothing is fitted to it: the constants whose change alone would serve {held_out} best in "
         f"the fitted rows, linearised at the machine file, up to a factor {fit.settings.reach:g} either way, and what "
         f"it would do to {fitted} there. They say which effect the model may lack, not what its value is.",
-        identify.asked_for(fit),
+        findings.asked_for(fit),
         "## Which measured figure it is compared with",
         *_timing(fit),
         tables.starts(fit),
         "## Constants",
         _search(fit),
-        identify.constants(fit, Identification(fit)),
+        findings.constants(fit, Identification(fit)),
         "Not fitted:",
         tables.others(fit),
         "## Cells",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares, lsq_linear
 
+from harness.errors import HarnessError
 from harness.studies.fit.fit import Array, Constant, Figures, Fit, Settings, Step
 
 
@@ -31,15 +32,16 @@ class Trial:
     changes: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(eq=False)
-class LackingError(Exception):
+class LackingError(HarnessError):
     """The search needs cells that are not simulated.
 
     Args:
         trials: the cells.
     """
 
-    trials: Sequence[Trial]
+    def __init__(self, trials: Sequence[Trial]):
+        super().__init__(f"fit: expected its cells, received none of {len(trials)} of them.", "Run the fit again.")
+        self.trials = trials
 
 
 def solve(settings: Settings, known: Mapping[Trial, Any]) -> Fit:
@@ -79,16 +81,15 @@ class Memo:
     settings: Settings
     known: Mapping[Trial, Any]
 
-    def take(self, trials: Iterable[Trial]) -> list[Any]:
+    def take(self, trials: Sequence[Trial]) -> list[Any]:
         """What cells gave.
 
         Raises:
             LackingError: some are not known.
         """
-        asked = list(trials)
-        if lacking := [one for one in dict.fromkeys(asked) if one not in self.known]:
+        if lacking := [one for one in dict.fromkeys(trials) if one not in self.known]:
             raise LackingError(lacking)
-        return [self.known[one] for one in asked]
+        return [self.known[one] for one in trials]
 
     def timed(self, cells: Iterable[int], values: Mapping[str, float]) -> list[Trial]:
         """Cells with these constants."""
@@ -188,7 +189,7 @@ def _refits(memo: Memo, fit: Fit) -> dict[tuple[int, bool], Array]:
         )
         for place in itertools.product(rows, (False, True))
     }
-    memo.take(trial for one in asked.values() for trial in memo.timed(*one))
+    memo.take([trial for one in asked.values() for trial in memo.timed(*one)])
     return {place: memo.us(*one) for place, one in asked.items()}
 
 

@@ -137,7 +137,7 @@ def _marked(told: Told, series: Sequence[Series], cells: Sequence[Cell]) -> tupl
     if unknown or not told.rows or len(told.arms) != 2:
         raise ConfigError(
             "fit: expected two arms, and rows with figures of the first, "
-            f"received {', '.join(told.arms)} and {(unknown or ['none'])[0]}.",
+            f"received {', '.join(told.arms)} and {unknown[0] if unknown else 'none'}.",
             f"There are {'; '.join(f'{one.row.label}, {one.exchange.transport_sms} SMs' for one in own.values())}.",
         )
     rows = {row for row, one in own.items() if any(named.names(one) for named in told.rows)}

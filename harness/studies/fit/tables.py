@@ -234,8 +234,8 @@ def _both(fit: Fit, at: int) -> Line:
 
 
 def _spread(us: Sequence[float]) -> str:
-    more = f" ({min(us):.1f}\u2013{max(us):.1f})" if len(us) > 1 else ""
-    return f"{median(us):.1f}{more}" if us else ABSENT
+    one = f"{us[0]:.1f}" if us else ABSENT
+    return f"{median(us):.1f} ({min(us):.1f}\u2013{max(us):.1f})" if len(us) > 1 else one
 
 
 def percent(value: float) -> str:

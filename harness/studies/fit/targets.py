@@ -179,7 +179,8 @@ def _compared(cell: Cell, start_us: float | None, series: Series) -> Cell:
 
 def _of_plan(found: Any) -> str:
     backend, file = found.settings.backend, found.part.file
-    free = f"free-running, replays of {backend.device.least_replay_us:,} us at least"
-    behind = f"behind host barriers, replays of {backend.num_exchanges} exchanges"
-    timing = free if backend.device.rendezvous == "device" else behind
-    return f"plan {file.plan_hash}, {timing}: `{file.command}`; {file.created}"
+    timing = {
+        "device": f"free-running, replays of {backend.device.least_replay_us:,} us at least",
+        "host": f"behind host barriers, replays of {backend.num_exchanges} exchanges",
+    }
+    return f"plan {file.plan_hash}, {timing[backend.device.rendezvous]}: `{file.command}`; {file.created}"

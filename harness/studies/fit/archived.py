@@ -79,8 +79,9 @@ def archived(rows: Sequence[Data]) -> Fit:
     (run,), constants = tables["fits"], tables["constants"]
     target = "published" if "published" in run else "measured"
     cells = [one for row in tables["cells"] for one in _by_arm(row)]
-    both = [[one.get(name) for one in tables["slopes"]] for name in ("slope", "error")]
-    told = np.array(both, dtype=np.float64).reshape(2, len(constants), -1)
+    told = np.array(
+        [[one.get(name) for one in tables["slopes"]] for name in ("slope", "error")], dtype=np.float64
+    ).reshape(2, len(constants), -1)
     slopes = np.full((2, len(constants), len(cells)), np.nan)
     slopes[..., [one.get("cell", at) for at, one in enumerate(tables["slopes"][: told.shape[-1]])]] = told
     return Fit(
