@@ -39,8 +39,9 @@ hunt: setup ## the night run: 20,000 adversarial schedules of each protocol, rec
 validate: setup ## the correctness matrix on the simulator, in full; recorded under out
 	$(RUN) -m harness validate 'backends=[sim]'
 
-fit: setup ## fit the simulated machine to the published main table again; record and page under out/fits
+fit: setup ## fit the simulated machine to the published main table again; records and report under out/
 	$(RUN) -m harness fit
+	$(RUN) -m harness fit report
 
 lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .

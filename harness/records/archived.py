@@ -85,7 +85,7 @@ KINDS = (
     Kind("fit_steps", ("evaluation", "cost")),
     Kind("fit_refits", ("alone", "simulated_us")),
     Kind("measured_fits", ("measured_digest", "held_out_arm")),
-    Kind("measured_plans", ("timing", "plan_hash")),
+    Kind("measured_plans", ("timing", "plan_hash"), {"command": "plan_command", "created": "plan_created"}),
     Kind("measured_absences", ("what",)),
     Kind("measured_cells", ("compared_us", "replay"), _EXPERTS),
     Kind("measured_constants", ("kind", "source", "refitted")),

@@ -12,16 +12,12 @@ from types import ModuleType
 
 from harness.desk import select
 from harness.desk.desk import real
-from harness.fit import measured
-from harness.fit import page as fit_page
-from harness.fit.study import Study
 from harness.records import table
-from harness.records.fits import read_fit
-from harness.records.measured_fits import read_measured_fit
 from harness.report.results import Part, Results
 from harness.studies.calibrate import report as calibrate
 from harness.studies.device_tests import report as device_tests
 from harness.studies.faults import report as faults
+from harness.studies.fit import report as fits
 from harness.studies.sanitize import report as sanitize
 from harness.studies.screen import report as screen_report
 from harness.studies.validate import report as validate
@@ -51,12 +47,9 @@ def calibration(root: Path) -> str:
     return calibrate.text(Results("calibrate", "h200", (Part(None, table.read(files)),)))
 
 
-def published_fit(root: Path) -> str:
-    return fit_page.text("h100-nvlink", Study(read_fit(root / "records" / "fit" / "h100-nvlink")))
-
-
-def measured_fit(root: Path) -> str:
-    return measured.text("h200-nvlink", measured.Study(read_measured_fit(root / "records" / "fit" / "h200-nvlink")))
+def fit(name: str, root: Path) -> str:
+    files = table.record_files(root / "records" / "fit" / name)
+    return fits.text(Results("fit", name, (Part(None, table.read(files)),)))
 
 
 PAGES: Mapping[str, Render] = {
@@ -71,7 +64,7 @@ PAGES: Mapping[str, Render] = {
     "reports/sanitizer.md": partial(archived, sanitize, "sanitizer/h200.parquet"),
     "reports/device-tests.md": partial(archived, device_tests, "device-tests/h200.parquet"),
     "reports/calibrations/h200.md": calibration,
-    "reports/fit/h100-nvlink.md": published_fit,
-    "reports/fit/h200-nvlink.md": measured_fit,
+    "reports/fit/h100-nvlink.md": partial(fit, "h100-nvlink"),
+    "reports/fit/h200-nvlink.md": partial(fit, "h200-nvlink"),
 }
 """By the page's path in the tree; of README the generated block."""

@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("study, machine", r"study|studies|machine(\..*)?"),
     ("core", r"core(\..*)?"),
     ("ranks", r"ranks(\..*)?"),
-    ("programs", r"studies\.\w+\.(?!report|settings|tables|plots|findings|archived|sections)\w+"),
+    ("programs", r"studies\.\w+\.(?!report|settings|tables|plots|findings|archived|sections|targets)\w+"),
     ("report", r"report(\..*)?"),
     ("reports of studies", r"studies\.\w+\.\w+"),
     ("config", r"config(\..*)?"),

@@ -139,12 +139,12 @@ def _disagreeing(beside: Beside) -> str:
 
 def _absences(results: Results, found: Sequence[Found]) -> str:
     """Cells that do not count and attempts that were lost, those of one process and reason together."""
-    lines = [line for one in found for line in _listed(one.findings.absences, "")]
-    lines += [line for one in found for line in _listed(one.findings.lost, ", measured again")]
+    lines = [line for one in found for line in listed(one.findings.absences, "")]
+    lines += [line for one in found for line in listed(one.findings.lost, ", measured again")]
     return bullets([*lines, *page.damaged(results)], "Void, failed or missing cells: none.")
 
 
-def _listed(absences: Sequence[Absence], more: str) -> list[str]:
+def listed(absences: Sequence[Absence], more: str) -> list[str]:
     grouped: dict[tuple[str, str, str, int, str], list[int]] = {}
     for one in absences:
         grouped.setdefault((one.status, one.row.label, one.arm, one.pair, one.reason), []).append(one.tokens)

@@ -1,0 +1,186 @@
+"""The figures that a fit is to come near to: those of a published table, or what devices measured.
+
+A simulated round trip runs free: from the end of one exchange to the end of the next. So does a measured one where
+replays run back to back. Where each replay starts behind a barrier of the hosts, its time holds a start as well: until
+the hosts have launched, and the ranks found each other. That is one time a replay, not one an exchange, and no constant
+of the machine: it is measured, on the fitted arm's cells that were timed both ways, and taken off by name.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from afdep import NativeDigest
+from harness.errors import ConfigError, ReportError
+from harness.ranks.cells import TRACE
+from harness.report import published
+from harness.report.page import damaged
+from harness.report.published import Point
+from harness.report.results import Results
+from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Cell, Series, Source
+from harness.studies.screen.report import listed
+from harness.studies.screen.tables import Found
+
+ANY = "any"
+
+
+Target = tuple[tuple[Series, ...], tuple[Cell, ...], Source]
+"""Rows, their cells with the figures that these are to have, and where the figures are from."""
+
+
+def of_table(screen: Any, folder: Path) -> Target:
+    """The published figures of both arms of a screen.
+
+    Args:
+        screen: its settings.
+        folder: of the published record.
+
+    Raises:
+        ConfigError: a cell without one.
+        PublishedError: no such table.
+    """
+    table, cells = published.load(screen.published, folder / "tables.csv"), list[Cell]()
+    for (index, row), tokens in itertools.product(enumerate(screen.rows), screen.tokens):
+        if (figures := table.cells.get(Point.of(row, tokens))) is None:
+            raise ConfigError(
+                f"cell {row.label}, T = {tokens:,}: expected a published figure, received none.",
+                f"Fit to cells of {screen.published} alone.",
+            )
+        cells.append(Cell(index, tokens, 0, figures.baseline_us))
+        cells.append(Cell(index, tokens, 1, figures.candidate_us, change_pct=figures.change_pct))
+    return tuple(Series(row, screen.exchange) for row in screen.rows), tuple(cells), Source(table.table_id)
+
+
+def of_devices(results: Results, arms: Sequence[str], digest: str) -> Target:
+    """What was measured of two arms, in graphs, with a GPU a rank.
+
+    Args:
+        results: screens with their records.
+        arms: the fitted one, then the held-out one.
+        digest: of the sources whose cells count, or `any`, where all are of one.
+
+    Raises:
+        ReportError: no such cell, no cell of the fitted arm, cells of several digests, replays of several lengths, or
+            a start that leaves nothing of a cell.
+        DigestError: a digest that is not written as one.
+    """
+    wanted = None if digest == ANY else str(NativeDigest.parse(digest))
+    chosen = [
+        (found, at, arm)
+        for found in _comparable(results)
+        for at, arm in enumerate(found.plan.arms)
+        if arm.name in arms and wanted in (None, arm.identity.digest)
+    ]
+    figures, digests = _figures(chosen, arms)
+    _check(figures, digests, arms, wanted)
+    series = sorted(
+        {one for one, _, _ in figures},
+        key=lambda one: (
+            one.row.layout,
+            one.row.hidden,
+            one.row.dtype,
+            one.row.routing,
+            one.exchange.transport_sms,
+            repr(one),
+        ),
+    )
+    placed = [replace(cell, row=series.index(one)) for (one, _, _), cell in figures.items()]
+    starts = [cell.start_us for cell in placed if cell.arm == 0 and cell.start_us is not None]
+    start_us = median(starts) if starts else None
+    compared = (_compared(cell, start_us, series[cell.row]) for cell in placed)
+    cells = sorted(compared, key=lambda cell: (cell.row, cell.tokens, cell.arm))
+    plans = {found.plan.plan_hash: found for found, _, _ in chosen}
+    absences = [
+        f"{line} (plan {plan_hash})"
+        for plan_hash, found in plans.items()
+        for line in listed([one for one in found.findings.absences if one.arm in arms], "")
+    ]
+    devices = dict.fromkeys(
+        f"{one['gpus']} x {one['device']}" for found in plans.values() for one in found.facts if "device" in one
+    )
+    (digest,), on = digests, "; ".join(devices) or "devices that were not told"
+    lines = f"measured: {results.name} on {on}, native digest {digest}", *map(_of_plan, plans.values())
+    return tuple(series), tuple(cells), Source(results.name, digest, start_us, lines, (*absences, *damaged(results)))
+
+
+def _comparable(results: Results) -> list[Found]:
+    """Plans that ran on GPUs, in graphs, with a GPU a rank: what is simulated."""
+    wanted = {"mode": "graph", "collect": "copy"}
+    found = [Found(part) for part in results.parts if wanted.items() <= vars(part.plan.settings.exchange).items()]
+    return [one for one in found if one.settings.backend.device is not None and one.settings.backend.ranks_per_gpu == 1]
+
+
+def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Series, int, str], Cell], dict[str, str]]:
+    """The figures of every cell, and of each native digest a plan that has it."""
+    figures, digests = dict[tuple[Series, int, str], Cell](), dict[str, str]()
+    for found, at, arm in chosen:
+        screen = found.settings
+        rows = ((index, row) for index, row in enumerate(screen.rows) if not row.routing.startswith(TRACE))
+        for (index, row), tokens in itertools.product(rows, screen.tokens):
+            place = Series(row, screen.exchange), tokens, arm.name
+            if us := tuple(found.findings.repeats_us(index, tokens, at)):
+                known = figures.get(place, Cell(0, tokens, arms.index(arm.name), 0.0))
+                figures[place], digests[arm.identity.digest] = _with(known, us, found), found.plan.plan_hash
+    return figures, digests
+
+
+def _with(known: Cell, us: tuple[float, ...], found: Found) -> Cell:
+    """A cell with figures of one more plan."""
+    backend = found.settings.backend
+    if backend.device.rendezvous == "device":
+        return replace(known, free_us=known.free_us + us)
+    lengths = sorted({known.replay or backend.num_exchanges, backend.num_exchanges})
+    if len(lengths) > 1 or backend.device.least_replay_us:
+        received = f"at least {backend.device.least_replay_us:,} us" if len(lengths) == 1 else f"{lengths}"
+        raise ReportError(
+            f"plan {found.plan.plan_hash}: expected replays behind host barriers of one number of exchanges, "
+            f"received {received}.",
+            "Their starts cannot be told apart: keep those records in a folder of their own.",
+        )
+    return replace(known, behind_us=known.behind_us + us, replay=backend.num_exchanges)
+
+
+def _check(
+    figures: Iterable[tuple[Series, int, str]], digests: dict[str, str], arms: Sequence[str], wanted: str | None
+) -> None:
+    names = [arm for _, _, arm in figures]
+    if arms[0] not in names:
+        received = f"{len(names)} of {arms[1]} alone" if names else "none"
+        raise ReportError(
+            f"source: expected measured cells of {arms[0]}{f' of {wanted}' if wanted else ''}, in graphs with a GPU a "
+            f"rank, received {received}.",
+            "Give a folder of archived screens that ran on GPUs.",
+        )
+    if len(digests) > 1:
+        named = ", ".join(f"{digest} (as plan {plan})" for digest, plan in digests.items())
+        raise ReportError(
+            f"source: expected cells of one native digest, received {named}.", "Choose one: digest=DIGEST."
+        )
+
+
+def _compared(cell: Cell, start_us: float | None, series: Series) -> Cell:
+    """A cell with the figure that a simulated one stands beside, and which it is."""
+    if cell.free_us:
+        return replace(cell, us=median(cell.free_us), timing=FREE_RUNNING)
+    if start_us is None:
+        return replace(cell, us=median(cell.behind_us), timing=BEHIND)
+    us = median(cell.behind_us) - start_us / cell.replay
+    if us <= 0:
+        raise ReportError(
+            f"{series.row.label}, T = {cell.tokens:,}: expected a time above its start, received "
+            f"{median(cell.behind_us):.1f} us an exchange and a start of {start_us:.0f} us a replay.",
+            "The two timings are not of one machine: keep their records in folders of their own.",
+        )
+    return replace(cell, us=us, timing=START_OFF)
+
+
+def _of_plan(found: Any) -> str:
+    backend, file = found.settings.backend, found.part.file
+    timing = {
+        "device": f"free-running, replays of {backend.device.least_replay_us:,} us at least",
+        "host": f"behind host barriers, replays of {backend.num_exchanges} exchanges",
+    }
+    return f"plan {file.plan_hash}, {timing[backend.device.rendezvous]}: `{file.command}`; {file.created}"
