@@ -36,11 +36,13 @@ def edited(slot: Path, edits: Sequence[Edit]) -> Library:
         TreeError: an edit that finds no place.
         BuildError: it does not build.
     """
-    place = carried(slot, edits)
-    with tempfile.TemporaryDirectory(prefix="edited-") as name:
+    digest = str(native_digest("cuda", slot, trees.edited(slot, edits)))
+    if (place := carried(slot, edits)).exists():
+        return Library(str(place), digest)
+    with tempfile.TemporaryDirectory(prefix="edited-", dir=slot.parent) as name:
         tree = copied(slot, Path(name))
         trees.edit(tree, edits)
-        return Library(str(place if place.exists() else build.build_cuda(tree)), str(native_digest("cuda", tree)))
+        return Library(str(build.build_cuda(tree)), digest)
 
 
 def carried(slot: Path, edits: Sequence[Edit]) -> Path:

@@ -119,21 +119,32 @@ def resolve(repository: Path, name: str) -> str:
 
 
 def edit(slot: Path, edits: Sequence[Edit]) -> None:
-    """Apply edits to a copy of a tree, in order: each finds what those before it left.
+    """Apply edits to a copy of a tree.
+
+    Raises:
+        TreeError: as `edited`; nothing is changed.
+    """
+    for file, text in edited(slot, edits).items():
+        (slot / file).write_text(text, encoding="utf-8")
+
+
+def edited(slot: Path, edits: Sequence[Edit]) -> dict[str, str]:
+    """The files that edits change, with their texts behind them; each edit finds what those before it left.
 
     Raises:
         TreeError: a text that is to be replaced is not there exactly once.
     """
+    texts: dict[str, str] = {}
     for one in edits:
         path = slot / one.file
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = texts.get(one.file, path.read_text(encoding="utf-8") if path.exists() else "")
         if one.shipped and text.count(one.shipped) != 1:
             raise TreeError(
                 f"{one.file}: expected {one.shipped!r} once, received it {text.count(one.shipped)} times.",
                 "Bring the edit up to the tree: it names a place of the sources.",
             )
-        edited = text.replace(one.shipped, one.instead) if one.shipped else text + one.instead
-        path.write_text(edited, encoding="utf-8")
+        texts[one.file] = text.replace(one.shipped, one.instead) if one.shipped else text + one.instead
+    return texts
 
 
 def _git(repository: Path, *arguments: str, what: str, text: bytes | None = None) -> bytes:

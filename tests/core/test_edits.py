@@ -35,10 +35,10 @@ def test_an_edit_without_a_text_makes_a_file_that_is_missing(tmp_path):
     assert (tmp_path / "b.cuh").read_text() == "new\n"
 
 
-@pytest.mark.parametrize(("shipped", "times"), [("no such", 0), ("o", 2)])
+@pytest.mark.parametrize(("shipped", "times"), [("no such", 0), ("t", 2)])
 def test_an_edit_whose_text_is_not_there_once_is_refused_and_changes_nothing(tmp_path, shipped, times):
     with pytest.raises(TreeError, match=f"once, received it {times} times"):
-        text_of(tmp_path, Edit("a.cuh", shipped, "x"))
+        text_of(tmp_path, Edit("a.cuh", "one", "three"), Edit("a.cuh", shipped, "x"))
     assert (tmp_path / "a.cuh").read_text() == "one\ntwo\n"
 
 
@@ -66,26 +66,37 @@ def test_a_batch_builds_one_library_for_each_set_of_edits_and_none_for_the_trees
 
 @pytest.fixture
 def no_compiler(monkeypatch, tmp_path):
-    """A build that only says which tree it was asked for."""
+    """A build that only notes the digest of the tree that it was asked for."""
     built = []
-    monkeypatch.setattr(libraries.build, "build_cuda", lambda tree: built.append(tree) or tmp_path / "built.so")
+
+    def build(tree):
+        built.append(str(native_digest("cuda", tree)))
+        return tmp_path / "built.so"
+
+    monkeypatch.setattr(libraries.build, "build_cuda", build)
     return built
 
 
-def test_a_library_of_edits_names_the_digest_of_the_edited_sources(no_compiler, tmp_path):
-    found = libraries.edited(ROOT, (FIRST,))
-    assert found.path == str(tmp_path / "built.so")
-    assert found.digest not in (str(native_digest("cuda")), libraries.edited(ROOT, (SECOND,)).digest)
-    assert len(no_compiler) == 2
+@pytest.fixture
+def slot(tmp_path):
+    return libraries.copied(ROOT, tmp_path)
 
 
-def test_a_library_that_a_tree_carries_is_taken_and_not_built(no_compiler, tmp_path):
-    slot = libraries.copied(ROOT, tmp_path)
+def test_a_library_of_edits_names_the_digest_of_the_edited_sources(no_compiler, slot, tmp_path):
+    found = libraries.edited(slot, (FIRST,))
+    assert found == Library(str(tmp_path / "built.so"), no_compiler[0])
+    assert found.digest not in (str(native_digest("cuda")), libraries.edited(slot, (SECOND,)).digest)
+    assert [path.name for path in tmp_path.iterdir()] == [slot.name]
+
+
+def test_a_library_that_a_tree_carries_is_taken_and_not_built(no_compiler, slot):
     place = libraries.carried(slot, (FIRST,))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"library")
-    assert libraries.edited(slot, (FIRST,)) == Library(str(place), libraries.edited(ROOT, (FIRST,)).digest)
-    assert len(no_compiler) == 1
+    carried = libraries.edited(slot, (FIRST,))
+    place.unlink()
+    assert (carried.path, no_compiler) == (str(place), [])
+    assert libraries.edited(slot, (FIRST,)).digest == carried.digest
     assert libraries.carried(slot, (SECOND,)) != place
 
 

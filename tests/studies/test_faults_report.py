@@ -172,7 +172,7 @@ def checked(monkeypatch, tmp_path):
         monkeypatch.setattr(simulator, "races", lambda tree: tree)
         monkeypatch.setattr(simulator, "report", lambda path, arm, seeds: said)
         batch = next(batch for batch in BATCHES["sim"] if batch.trials[0].control == RELEASE)
-        (one,) = simulator.run(batch, SimpleNamespace(settings=SETTINGS))
+        (one,) = simulator.run(batch, SimpleNamespace(settings=SETTINGS, folder=tmp_path))
         return one.facts
 
     return facts
@@ -190,13 +190,13 @@ def test_a_race_checker_that_did_not_run_has_not_passed(checked):
         checked("ld.so: no such object\n")
 
 
-def test_a_machine_that_cannot_build_is_void(monkeypatch):
+def test_a_machine_that_cannot_build_is_void(monkeypatch, tmp_path):
     def refuse():
         raise BuildError("compiler: expected g++ on the PATH, received none.", "Install it.")
 
     monkeypatch.setattr(simulator.build, "build", refuse)
     with pytest.raises(VoidError, match=r"expected g\+\+ on the PATH"):
-        list(simulator.run(BATCHES["sim"][0], SimpleNamespace(settings=SETTINGS)))
+        list(simulator.run(BATCHES["sim"][0], SimpleNamespace(settings=SETTINGS, folder=tmp_path)))
 
 
 def test_a_small_plan_of_both_is_hunted_here_and_void_without_gpus(tmp_path):

@@ -4,8 +4,8 @@ A rank ends where its GPU, or a peer, is of no more use; ranks are then started 
 """
 
 import ctypes
-import os
-import threading
+import math
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -41,15 +41,13 @@ from harness.study import Batch, Edit, Said
 _HELD_CYCLES = 1_000_000
 """The device holds a round until the host has enqueued all of it: so long for each exchange, half a ms at 2 GHz."""
 _POLL_S = 0.0005
-_OVERDUE = 76
-"""Exit status of a rank that is still there when the time for its start is over."""
 _UNREADABLE = (MismatchError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
 """What is raised over rows that are not as they must be: counts may be anything, and rows lie anywhere."""
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Run this rank's part of every trial, or of those up to one that ends it."""
-    _end_after(batch.limit_s)
+    signal.alarm(math.ceil(batch.limit_s or 0))  # ends this process when the time is over, whatever its kernels do
     gpus = group.session.job.gpus
     group.session.opened(ranks_per_gpu=max(map(gpus.count, gpus)))
     _load_kernels_of_torch()
@@ -251,11 +249,3 @@ def _load_kernels_of_torch() -> None:
     _difference(bits, bits.clone())
     torch.cuda._sleep(1)
     torch.cuda.synchronize()
-
-
-def _end_after(limit_s: float | None) -> None:
-    """End this process when the time for its start is over, whatever its kernels do."""
-    if limit_s is not None:
-        timer = threading.Timer(limit_s, os._exit, [_OVERDUE])
-        timer.daemon = True
-        timer.start()

@@ -239,6 +239,4 @@ def outcome(one: Outcome) -> str:
     """exact, passed, void or failed, or what caught the fault: the one word of tables."""
     if one.status != OK:
         return one.status
-    if one.caught is not None:
-        return f"caught: {one.caught}"
-    return EXACT if one.expects == EXACT else "passed"
+    return f"caught: {one.caught}" if one.caught else EXACT if one.expects == EXACT else "passed"

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -68,15 +67,14 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
     (trial,), settings = batch.trials, group.settings
     mutant = MUTANT_BY_NAME.get(trial.control)
     try:
-        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-            tree = edited(batch.edits, Path(folder))
-            if mutant is None:
-                told = _seeds(Hunt.small(trial.arm, library=build.build()), settings.shipped_seeds)
-            elif mutant.finder == "races":
-                told = _races(mutant, races(tree))
-            else:
-                told = _seeds(hunt_of(mutant, built(tree, mutant.fiber)), mutant.budget)
-            yield Said(0, {**told, "digest": str(native_digest("sim", tree))})
+        tree = edited(batch.edits, group.folder)
+        if mutant is None:
+            told = _seeds(Hunt.small(trial.arm, library=build.build()), settings.shipped_seeds)
+        elif mutant.finder == "races":
+            told = _races(mutant, races(tree))
+        else:
+            told = _seeds(hunt_of(mutant, built(tree, mutant.fiber)), mutant.budget)
+        yield Said(0, {**told, "digest": str(native_digest("sim", tree))})
     except (BuildError, OSError, subprocess.CalledProcessError) as error:
         raise VoidError(f"{in_words(error)} {last_line(getattr(error, 'stderr', None) or '')}".strip()) from error
 

@@ -1,1 +1,0 @@
-"""The tests that need GPUs, run from a slot."""

@@ -1,1 +1,0 @@
-"""Fits of the cost model's constants to published or measured figures."""

@@ -1,1 +1,0 @@
-"""Exchanges under compute-sanitizer."""

@@ -1,1 +1,0 @@
-"""Validation: declared cases on every layout, each element of each rank compared with the reference."""
