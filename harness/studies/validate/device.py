@@ -85,9 +85,9 @@ class Gpus(Backend):
         try:
             said = agreement.first_problem(None, problem)
         except RuntimeError as error:  # of the transport: a process has ended
-            raise PeerFailedError(f"a rank is gone: {next(iter(str(error).splitlines()), '')}") from error
+            said, problem = f"a rank is gone: {next(iter(str(error).splitlines()), '')}", None
         if said is not None and problem is None:
-            raise PeerFailedError(said)
+            raise PeerFailedError(said, "Look at that rank.")
 
     @contextmanager
     def watched(self) -> Iterator[None]:

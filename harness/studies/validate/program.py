@@ -28,6 +28,8 @@ FINAL = (OK, FAILED)
 _STARTS = {"sim": (25, 1.0, 0.25), "cuda": (100, 10.0, 0.35)}
 """Most trials of one start, so that one takes a minute or less; seconds that a start and a trial take."""
 
+_AGAIN = "Its trial has failed, and fresh ranks run those behind it."
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -140,7 +142,7 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
             with backend.watched():
                 facts = perform(setup, backend, ranks)
             if "lost" in facts and "told" not in facts:
-                raise LostRankError(facts["lost"])
+                raise LostRankError(facts["lost"], _AGAIN)
         except Exception as error:
             with suppress(PeerFailedError):
                 backend.meet(in_words(error))
@@ -148,7 +150,7 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
         yield Said(index, {**facts, "ranks_per_gpu": max(Counter(gpus).values(), default=1)})
         backend.meet(facts.get("lost"))
         if "lost" in facts:
-            raise LostRankError(facts["lost"])
+            raise LostRankError(facts["lost"], _AGAIN)
 
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
@@ -157,24 +159,25 @@ def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
     setup = Setup.of(matrix, trial)
     status, reason, times_met = _verdict(setup, plan.trees[batch.tree].native_digest(batch.backend), ended)
     of_library = next((one for one in said if "digest" in one), {})
-    row = Record(
-        **{one.name: getattr(trial, one.name) for one in fields(Trial)},
-        **{name: getattr(setup.case, name) for name in ("shows", "expects", "condition")},
-        seed=matrix.seed,
-        buckets=", ".join(map(str, setup.buckets)),
-        machine=matrix.machine if batch.backend == "sim" else "none",
-        status=status,
-        reason=reason,
-        times_met=times_met,
-        exchanges=min((int(one.get("exact", 0)) for one in said), default=0),
-        free_exchanges=min((int(one.get("free", 0)) for one in said), default=0),
-        elements=sum(int(one.get("elements", 0)) for one in said),
-        native_digest=of_library.get("digest"),
-        protocol=of_library.get("protocol"),
-        ranks_per_gpu=max((int(one["ranks_per_gpu"]) for one in said), default=1),
-        cpu_s=float(sum(one.get("cpu_s", 0) for one in said if batch.backend == "sim")),
-    )
-    return [row]
+    return [
+        Record(
+            **{one.name: getattr(trial, one.name) for one in fields(Trial)},
+            **{name: getattr(setup.case, name) for name in ("shows", "expects", "condition")},
+            seed=matrix.seed,
+            buckets=", ".join(map(str, setup.buckets)),
+            machine=matrix.machine if batch.backend == "sim" else "none",
+            status=status,
+            reason=reason,
+            times_met=times_met,
+            exchanges=min((int(one.get("exact", 0)) for one in said), default=0),
+            free_exchanges=min((int(one.get("free", 0)) for one in said), default=0),
+            elements=sum(int(one.get("elements", 0)) for one in said),
+            native_digest=of_library.get("digest"),
+            protocol=of_library.get("protocol"),
+            ranks_per_gpu=max((int(one["ranks_per_gpu"]) for one in said), default=1),
+            cpu_s=float(sum(one.get("cpu_s", 0) for one in said if batch.backend == "sim")),
+        )
+    ]
 
 
 def _verdict(setup: Setup, planned: str, ended: Ended) -> tuple[str, str | None, int]:

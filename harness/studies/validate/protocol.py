@@ -11,21 +11,24 @@ from typing import Any
 
 from afdep.device_errors import AgreementError, DeviceError
 from afdep.errors import AfdepError, DeviceAssertion, MismatchError
+from harness.errors import HarnessError
 from harness.studies.validate.cases import Corrupted, Setup
 from harness.studies.validate.conditions import CONDITIONS, Seen
 from harness.studies.validate.exchange import Brought, Ranks, Turn, compare, turns, with_a_bit_turned
 from harness.study import VoidError
 
+LOOK = "Look at that exchange: its trial says all that is drawn."
 
-class UnexpectedError(Exception):
+
+class UnexpectedError(HarnessError):
     """A trial that ended otherwise than its case expects."""
 
 
-class PeerFailedError(Exception):
+class PeerFailedError(HarnessError):
     """Another rank failed, and says why itself."""
 
 
-class LostRankError(Exception):
+class LostRankError(HarnessError):
     """Why a rank can run no other trial: its GPU is of no more use to this process."""
 
 
@@ -106,7 +109,7 @@ def _run_in_step(seen: Seen, opened: Ranks, backend: Backend) -> dict[str, str]:
         run(seen, opened)
         backend.meet()
     except PeerFailedError as peer:
-        ended = {"told": str(peer)}
+        ended = {"told": peer.problem}
     except Exception as error:  # of whatever kind: the peers must be told
         ended = {"failed": in_words(error)}
         with suppress(PeerFailedError):
@@ -161,7 +164,7 @@ def _corrupt(seen: Seen, turn: Turn, brought: Brought, where: Corrupted) -> None
     except MismatchError:
         seen.found += 1
     else:
-        raise UnexpectedError("expected the comparison to find a bit that was turned, received no difference")
+        raise UnexpectedError("expected the comparison to find a bit that was turned, received no difference", LOOK)
 
 
 def _refused(seen: Seen, ranks: Ranks, turn: Turn, wrong: DeviceAssertion) -> None:
@@ -171,18 +174,17 @@ def _refused(seen: Seen, ranks: Ranks, turn: Turn, wrong: DeviceAssertion) -> No
     except DeviceAssertion as error:
         expected, received = _place(seen, wrong), _place(seen, error)
         if received != expected:
-            raise UnexpectedError(f"expected the assertion {expected}, received {received}") from error
+            raise UnexpectedError(f"expected the assertion {expected}, received {received}", LOOK) from error
     else:
-        raise UnexpectedError(f"expected the assertion {wrong.name}, received a result")
+        raise UnexpectedError(f"expected the assertion {wrong.name}, received a result", LOOK)
     if not ranks.is_poisoned():
-        raise UnexpectedError("expected NaN in what a failed exchange collected, received numbers")
+        raise UnexpectedError("expected NaN in what a failed exchange collected, received numbers", LOOK)
     seen.informed = ranks.informed
 
 
 def _place(seen: Seen, route: DeviceAssertion) -> tuple[object, ...]:
     """What an assertion must say of a wrong route: only the rank that sent it knows all of it."""
-    own = (route.token, route.lane, route.expert) if route.rank in seen.ranks else ()
-    return (route.name, route.rank, *own)
+    return (route.name, route.rank, *((route.token, route.lane, route.expert) if route.rank in seen.ranks else ()))
 
 
 def in_words(error: Exception) -> str:

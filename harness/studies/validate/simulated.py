@@ -12,7 +12,7 @@ from afdep.sim.inputs import element
 from harness.ranks import contract
 from harness.studies.validate.cases import EXACT, Setup
 from harness.studies.validate.exchange import Brought, Inputs, Ranks, Turn
-from harness.studies.validate.protocol import Backend, UnexpectedError
+from harness.studies.validate.protocol import LOOK, Backend, UnexpectedError
 from harness.study import VoidError
 
 
@@ -51,7 +51,7 @@ def _compare_roles(setup: Setup) -> NoReturn:
         raise VoidError("the ranks of a simulated group have one arm, and this control may differ")
     arms = [Arm.parse(setup.arm(rank)) for rank in range(setup.shape.layout.num_ranks)]
     agreement.check([agreement.fields(setup.shape, arm, "one native tree") for arm in arms])
-    raise UnexpectedError("expected ranks that refuse each other, received ranks that agree")
+    raise UnexpectedError("expected ranks that refuse each other, received ranks that agree", LOOK)
 
 
 class SimulatedRanks(Ranks):
