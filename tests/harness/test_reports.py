@@ -1,11 +1,12 @@
 """Pages, archives, exports and what is said of records: from plans and records alone."""
 
 import dataclasses
+import re
 
 import pytest
 
 from harness.desk import report, run, select, status
-from harness.desk.desk import Workspace
+from harness.desk.desk import Workspace, real
 from harness.errors import HarnessError, ReportError
 from harness.report.page import num_missing
 from tests.harness.conftest import Bench, make_bench
@@ -42,16 +43,23 @@ def test_a_report_is_the_same_every_time(measured):
     assert pages[0] == pages[1]
 
 
-def test_a_block_of_a_page_is_replaced_and_nothing_else(measured):
-    (measured.root / "README.md").write_text(README)
-    assert says(measured, report.run, "to=README.md")[0] == 0
-    text = (measured.root / "README.md").read_text()
+def test_the_block_of_a_page_takes_the_headline_of_what_was_measured_and_nothing_else_changes(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text(README)
+    report.run("screen", ["source=records/h200", f"to={page}"], real())
+    text = page.read_text()
     assert text.startswith(f"# Title\n\n{report.BEGIN}\nRound trip")
     assert text.endswith(f"{report.END}{CLOSED}")
-    assert "21.6 (31.6" in text
-    assert "(reports/grid-latency.png)" in text
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Install"]
-    assert (measured.root / "reports" / "grid-change.png").stat().st_size > 10_000
+    assert "roles and tuning together" in text
+    assert re.search(r"^\| +2,048 \| 124\.3 \(.*\) \| 98\.4 \(.*; \u221221\.1%\) \|$", text, flags=re.M)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md"]
+
+
+def test_a_block_takes_no_simulated_figure(measured):
+    (measured.root / "README.md").write_text(README)
+    with pytest.raises(ReportError, match="expected a measured screen of m2n and afdep, received none"):
+        report.run("screen", ["to=README.md"], measured.desk)
+    assert (measured.root / "README.md").read_text() == README
 
 
 @pytest.mark.parametrize("text", ["no markers", report.BEGIN, README + README], ids=["none", "half", "two"])
