@@ -37,7 +37,6 @@ _ERROR_AT = re.compile(
     r"^=========(?!.*Frame:).*\bat (?:0x[0-9a-f]+ in )?(?!0x)(\S.*?)(?:\+0x[0-9a-f]+|$| in )", re.MULTILINE
 )
 """Where a report places an error: memcheck in a line of its own, racecheck behind each of both accesses."""
-
 _NOT_OF_ERRORS = ("COMPUTE-SANITIZER", "Target application")
 
 Time = Annotated[float, Within(1, 86_400), Unit("s")]
@@ -165,25 +164,15 @@ def blocks(settings: Settings, done: Sequence[Sanitized]) -> Sequence[Block]:
 
 def _batch(settings: Settings, trial: Trial) -> Batch:
     edits = (INJECTED[trial.tree].edit,) if trial.tree in INJECTED else ()
-    command = [
-        "compute-sanitizer",
-        "--tool",
-        trial.tool,
-        "--target-processes",
-        "all",
-        "--log-file",
-        LOG,
-        "--error-exitcode",
-        "99",
-    ]
-    command += ["--report-api-errors", "no"] if trial.tool == "memcheck" else []
+    command = f"compute-sanitizer --tool {trial.tool} --target-processes all --log-file {LOG} --error-exitcode 99"
+    more = " --report-api-errors no" if trial.tool == "memcheck" else ""
     return Batch(
         (trial,),
         "cuda",
         "1A1F",
         edits=edits,
         ranks_per_gpu=1,
-        tool=tuple(command),
+        tool=tuple(f"{command}{more}".split()),
         limit_s=settings.limit_s,
         expected_s=20.0,
     )
