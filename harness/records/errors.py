@@ -30,4 +30,3 @@ class DamagedError(HarnessError, ValueError):
     """A record file whose content is not what its metadata says."""
 
 
-RecordError = HarnessError

@@ -9,10 +9,10 @@ import pytest
 from harness import plan as plans
 from harness import planning
 from harness.compose import compose, load_options
-from harness.screen_config import Backend, DeviceTiming, Floor
 from harness.decode import decode
 from harness.errors import PlanError
 from harness.plan import Plan
+from harness.screen_config import Backend, DeviceTiming, Floor
 from harness.validate import screen_config
 from tests.harness.conftest import SMALL, make_bench
 from tests.harness.samples import plan

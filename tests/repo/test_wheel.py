@@ -101,7 +101,8 @@ def test_a_wheel_has_no_names_at_the_top_but_the_two_packages(wheel: Path) -> No
 def test_a_wheel_carries_what_the_tree_has_and_nothing_that_is_gone(wheel: Path, root: Path, files: list[Path]) -> None:
     names = set(names_in(wheel))
     carried = [file.relative_to(root).as_posix() for file in files]
-    wanted = [name for name in carried if name.startswith(("vendor/", "conf/", "records/published/", "records/upstream/", "afdep/csrc/"))]
+    parts = ("vendor/", "conf/", "records/published/", "records/upstream/", "afdep/csrc/")
+    wanted = [name for name in carried if name.startswith(parts)]
     assert len(wanted) > 100
     assert {name for name in names if name.startswith("afdep/_tree/")} == {f"afdep/_tree/{name}" for name in wanted}
     python = {name for name in carried if name.startswith(("afdep/", "harness/")) and name.endswith(".py")}

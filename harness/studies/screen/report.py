@@ -145,6 +145,7 @@ def _absences(results: Results, found: Sequence[Found]) -> str:
 
 
 def listed(absences: Sequence[Absence], more: str) -> list[str]:
+    """A line for each process and reason, with all cells that it is of."""
     grouped: dict[tuple[str, str, str, int, str], list[int]] = {}
     for one in absences:
         grouped.setdefault((one.status, one.row.label, one.arm, one.pair, one.reason), []).append(one.tokens)
