@@ -21,14 +21,14 @@ ACTIONS = {
     "run": "harness.desk.run:run",
     "plan": "harness.desk.run:plan",
     "report": "harness.desk.report:run",
-    "archive": "harness.desk.archive:archive",
-    "export": "harness.desk.archive:export",
+    "archive": "harness.desk.report:archive",
+    "export": "harness.desk.report:export",
 }
 """What can be done with a study; run where none is named."""
 
 COMMANDS = {
-    "campaign": "harness.desk.campaign:run",
-    "claims": "harness.desk.claims:run",
+    "campaign": "harness.desk.run:campaign",
+    "claims": "harness.desk.status:claims",
     "records": "harness.desk.status:records",
     "status": "harness.desk.status:run",
     "doctor": "harness.desk.doctor:run",

@@ -42,19 +42,19 @@ def compose(primary: str, texts: Sequence[str], conf: Path) -> dict[str, Any]:
 
 def axes_of(primary: str, conf: Path) -> tuple[str, ...]:
     """The groups of a configuration that take values as well as options."""
-    named = _groups(primary, conf)
+    named = groups_of(primary, conf)
     return overrides.AXES if SCREEN in named else tuple(axis for axis in overrides.AXES if axis in named)
 
 
-def _groups(primary: str, conf: Path) -> set[str]:
-    """The groups that a configuration chooses options of."""
+def groups_of(primary: str, conf: Path) -> dict[str, Any]:
+    """The groups that a configuration chooses options of, each with the chosen one."""
     listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
-    return {str(key).strip("/") for one in listed if isinstance(one, dict) for key in one}
+    return {str(key).strip("/"): one[key] for one in listed if isinstance(one, dict) for key in one}
 
 
 def _composed(primary: str, translated: Sequence[str], conf: Path) -> dict[str, Any]:
     """Hydra takes a key that is named like a group for one, so what is a plain value here is set behind it."""
-    groups = {*_groups(primary, conf), *axes_of(primary, conf)}
+    groups = {*groups_of(primary, conf), *axes_of(primary, conf)}
     values = [text for text in translated if (key := text.partition("=")[0]) not in groups and (conf / key).is_dir()]
     config = hydra_compose(primary, [text for text in translated if text not in values])
     return _plain(OmegaConf.merge(config, OmegaConf.from_dotlist(values)))

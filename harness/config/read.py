@@ -35,8 +35,7 @@ def read(kind: type[T], data: Any, name: str = "") -> T:
     """
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {one.name: hints[one.name] for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{name}: expected a section, received {data!r}.", f"Give {name} {', '.join(fields)}.")
+    data = _section(name, data)
     needed = {one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING}  # type: ignore[arg-type]
     for key in (*sorted(set(data) - set(fields)), *sorted(needed - set(data))):
         received = f"the unknown key {key}" if key in data else f"no key {key}"
@@ -63,8 +62,7 @@ def value(kind: Any, data: Any, name: str) -> Any:
         return read(kind, data, name)
     if origin is not None:  # a mapping
         return {str(key): value(args[1], held, f"{name}.{key}") for key, held in _section(name, data).items()}
-    readers: dict[Any, Any] = {str: word, int: _integer, float: _number, bool: _flag}
-    return readers[kind](name, data)
+    return word(name, data) if kind is str else _plain(kind, name, data)
 
 
 def _checked(kind: Any, more: tuple[Any, ...], data: Any, name: str) -> Any:
@@ -147,19 +145,16 @@ def _section(name: str, data: object) -> Mapping[Any, Any]:
     return data
 
 
-def _integer(name: str, data: object) -> int:
-    if isinstance(data, bool) or not isinstance(data, int):
-        raise ValueReadError(f"{name}: expected an integer, received {data!r}.", f"Write {name} as a decimal integer.")
-    return data
+def _plain(kind: Any, name: str, data: object) -> Any:
+    """A number or a flag, of its own type alone: neither true nor NaN is a number."""
+    accepted, expected, written = _PLAIN[kind]
+    if not isinstance(data, accepted) or (isinstance(data, bool) and kind is not bool) or data != data:
+        raise ValueReadError(f"{name}: expected {expected}, received {data!r}.", f"Write {name} as {written}.")
+    return kind(data)
 
 
-def _number(name: str, data: object) -> float:
-    if isinstance(data, bool) or not isinstance(data, int | float) or data != data:
-        raise ValueReadError(f"{name}: expected a number, received {data!r}.", f"Write {name} as a plain number.")
-    return float(data)
-
-
-def _flag(name: str, data: object) -> bool:
-    if not isinstance(data, bool):
-        raise ValueReadError(f"{name}: expected true or false, received {data!r}.", "Write true or false.")
-    return data
+_PLAIN: Mapping[Any, tuple[Any, str, str]] = {
+    int: (int, "an integer", "a decimal integer"),
+    float: (int | float, "a number", "a plain number"),
+    bool: (bool, "true or false", "true or false"),
+}

@@ -1,4 +1,4 @@
-"""What a command is given from outside: folders, environment, clocks and a place for its lines."""
+"""What a command is given: folders, environment, clocks and a place for its lines; its out folder and its launcher."""
 
 import os
 import sys
@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Literal
 
 from afdep.tree import root
+from harness.core.fields import Count, Text, Unit, Within
 from harness.core.node import INDEX, OUT
 from harness.errors import OutputClosedError, UsageError, WorkspaceError
 
@@ -123,6 +125,27 @@ class Workspace:
 
     def report(self, plan_hash: str) -> Path:
         return self.folder / "reports" / plan_hash / "report.md"
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Where and how batches run.
+
+    Args:
+        name: local: here and now; node: nothing runs, plans and all they need go into a folder for a node.
+        jobs: batches at a time, where what they take does not depend on each other; on GPUs one runs at a time.
+        timeout_s: of one batch that has no limit of its own.
+        minutes: after which no batch is started any more; what is left is for the next run.
+        out: folder of plans, records and reports; relative to the root of a checkout, or to the current folder.
+        to: the folder for the node.
+    """
+
+    name: Literal["local", "node"]
+    jobs: Count
+    timeout_s: Annotated[int, Within(1), Unit("s")]
+    minutes: Annotated[float, Within(0), Unit("min")]
+    out: Annotated[str, Text("a folder")]
+    to: Annotated[str, Text("a folder")]
 
 
 def need(key: str, text: object) -> str:

@@ -21,8 +21,7 @@ from harness.core.identity import Sources
 from harness.core.node import INDEX, PLANS, RUN, SLOTS, Entry, entries
 from harness.core.plan import PlanFile
 from harness.core.trees import Slots
-from harness.desk.desk import Desk
-from harness.desk.launcher import Launcher
+from harness.desk.desk import Desk, Launcher
 from harness.errors import BundleError, Exit, UsageError
 from harness.records import files
 

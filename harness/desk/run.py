@@ -1,4 +1,4 @@
-"""`NAME run` and `NAME plan`: settings, plan, executor, and what came of it."""
+"""`NAME run`, `NAME plan` and `campaign`: settings, plan, executor, and what came of it."""
 
 import fcntl
 import shlex
@@ -9,10 +9,13 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
+import yaml
+
 from afdep import controls
 from harness import study
+from harness.config import overrides
 from harness.config.compose import compose
-from harness.config.read import read
+from harness.config.read import one_of, read
 from harness.core import plan as plans
 from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
@@ -20,8 +23,7 @@ from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
 from harness.core.progress import Progress
 from harness.desk import node, select
-from harness.desk.desk import Desk, Workspace
-from harness.desk.launcher import Launcher
+from harness.desk.desk import Desk, Launcher, Workspace, need
 from harness.errors import Exit, UsageError
 from harness.machine import gpus
 from harness.records.envelope import FAILED
@@ -64,6 +66,20 @@ def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
         for arm in file.plan.arms:
             desk.print_line(f"  {arm.name}: {arm.identity.digest} {arm.identity.switches_text()}".rstrip())
         desk.print_line(f"written: {desk.shown(file.path)}")
+    return Exit.OK
+
+
+def campaign(texts: Sequence[str], desk: Desk) -> int:
+    """Bundle every plan of a list; what is in the bundle already stays as it is.
+
+    Raises:
+        ValueReadError: no such list.
+    """
+    config = compose("command/campaign", texts, desk.conf)
+    name = one_of("name", need("name", config["name"]), overrides.options(desk.conf, "campaign"))
+    for line in yaml.safe_load((desk.conf / "campaign" / f"{name}.yaml").read_text(encoding="utf-8")):
+        study_name, *words = shlex.split(line)
+        run(study_name, [*words, "launcher=node", f"launcher.to={config['to']}"], desk)
     return Exit.OK
 
 

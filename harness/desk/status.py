@@ -1,15 +1,17 @@
-"""`status` and `records`: what the plans of a folder have and lack, and what a set of record files holds."""
+"""`status`, `records` and `claims`: what plans have and lack, what record files hold, and what was published."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from harness.config.compose import compose
+from harness.config.read import one_of
 from harness.core.plan import PlanFile
 from harness.desk import select
 from harness.desk.desk import Desk, Workspace
 from harness.errors import Exit
 from harness.records.envelope import OK, STATUSES
 from harness.records.table import read, record_files
+from harness.report import published
 from harness.report.markdown import table
 from harness.report.page import num_missing
 from harness.report.results import Part
@@ -51,3 +53,20 @@ def records(texts: Sequence[str], desk: Desk) -> int:
     for one in found.quarantined:
         desk.print_line(f"quarantined: {one.name}: {one.reason}")
     return Exit.OK if found.rows else Exit.NOTHING
+
+
+def claims(texts: Sequence[str], desk: Desk) -> int:
+    """Count claims by kind; with a kind, list its claims. A claim is decided by records from devices alone."""
+    config = compose("command/claims", texts, desk.conf)
+    known = published.read(published.CLAIMS)
+    counts = Counter(claim["kind"] for claim in known)
+    kind = one_of("kind", config["kind"], (select.ANY, *sorted(counts)))
+    lines = [[one, str(counts[one])] for one in sorted(counts) if kind in (select.ANY, one)]
+    desk.print_line(table(["kind", "claims, not run"], lines, [1]))
+    for claim in known:
+        if claim["kind"] == kind:
+            desk.print_line(f"- {claim['id']} (needs {claim['needs']}): {claim['statement']}")
+    rows = read(record_files(desk.root / "records")).rows
+    devices = sum(row["table"] == "round_trips" and row["backend"] != "sim" for row in rows)
+    desk.print_line(f"Device records kept: {devices}; simulated figures decide no claim.")
+    return Exit.OK

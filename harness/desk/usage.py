@@ -9,10 +9,9 @@ from typing import Any
 
 from harness import study
 from harness.config import docs, overrides
-from harness.config.compose import axes_of, compose
+from harness.config.compose import axes_of, compose, groups_of
 from harness.config.docs import Doc
-from harness.desk.desk import Desk
-from harness.desk.launcher import Launcher
+from harness.desk.desk import Desk, Launcher
 from harness.records import Envelope, Row, schema
 from harness.report.markdown import table
 
@@ -76,9 +75,9 @@ def keys(name: str, primary: str, desk: Desk) -> Iterator[tuple[str, Any, Doc]]:
             default,
             Doc(known.get(f"row.{axis}", Doc("values of the sweep")).meaning, f"values, or {', '.join(options)}"),
         )
-    for group in _groups(primary, desk.conf):
+    for group, option in groups_of(primary, desk.conf).items():
         if group not in axes and (options := overrides.options(desk.conf, group)):
-            yield group, _option(primary, group, desk.conf), Doc("a group of the settings below", ", ".join(options))
+            yield group, option, Doc("a group of the settings below", ", ".join(options))
     for key, held in docs.flat({name: one for name, one in config.items() if name not in axes}, whole=known):
         doc = known.get(key) or Doc(_commented(key, comments, desk.conf))
         if not isinstance(held, list) or not held or not isinstance(held[0], Mapping):
@@ -103,22 +102,6 @@ def _sections(name: str, primary: str) -> dict[str, type[Any]]:
         return {}
     sections: dict[str, type[Any]] | None = study.sections(name)
     return sections if sections is not None else {"": study.program(name).Settings}
-
-
-def _groups(primary: str, conf: Path) -> list[str]:
-    import yaml
-
-    listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
-    return [str(key).strip("/") for one in listed if isinstance(one, dict) for key in one]
-
-
-def _option(primary: str, group: str, conf: Path) -> Any:
-    import yaml
-
-    listed = yaml.safe_load((conf / f"{primary}.yaml").read_text(encoding="utf-8")).get("defaults", [])
-    return next(
-        (one[key] for one in listed if isinstance(one, dict) for key in one if str(key).strip("/") == group), ...
-    )
 
 
 def _commented(key: str, comments: Mapping[str, str], conf: Path) -> str:

@@ -1,7 +1,8 @@
 """Cleans up behind a process that is killed: `python -P -m harness.machine.keeper`, which that process starts first.
 
 It reads lines from a pipe that the starter holds open: `group N`, a process group to be killed, or `call
-MODULE:FUNCTION ARGUMENT...`, for what ends otherwise. Where the pipe ends without the word that all has ended well, it does so.
+MODULE:FUNCTION ARGUMENT...`, for what ends otherwise. Where the pipe ends without the word that all has ended well, it
+does so.
 """
 
 import os

@@ -8,6 +8,8 @@ from afdep import Machine
 from harness.core.fields import Count, Dtype, LayoutName, Microseconds, Name, Number, Seed, Unit, Within
 from harness.errors import ConfigError
 
+HOPS = 2
+"""A row goes to an FFN rank, and its reply comes back."""
 TRACE = "trace"
 """The routing kind of recorded expert ids; in a plan `trace@` and the digest of their file."""
 
@@ -139,6 +141,21 @@ class Floor:
         """From the constants of a machine."""
         return cls(constants["nvlink_latency_ns"], constants["nvlink_gb_per_s"])
 
+    def impossible(self, least_bytes: int, latency_us: float) -> str | None:
+        """Why no exchange of a cell takes so little, or None.
+
+        Args:
+            least_bytes: that the busiest link carries one way in the lightest of the timed exchanges.
+            latency_us: of the cell.
+        """
+        hops_us = HOPS * self.one_hop_ns / 1e3
+        if latency_us < hops_us:
+            return f"impossible: {latency_us:.3f} us for a round trip, whose {HOPS} hops take {hops_us:.3f} us"
+        rate = least_bytes / (latency_us * 1e3)
+        if rate > self.link_gb_per_s:
+            return f"impossible: {rate:.0f} GB/s one way over a link of {self.link_gb_per_s:.0f} GB/s"
+        return None
+
 
 @dataclass(frozen=True)
 class Backend:
@@ -184,3 +201,32 @@ class Backend:
     def placement(self) -> str:
         """Which ranks share a GPU, in words."""
         return "one rank per GPU" if self.ranks_per_gpu == 1 else f"{self.ranks_per_gpu} ranks on the fullest GPU"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a table.
+
+    Args:
+        arm: canonical name.
+        row: of the table.
+        exchange: what its exchanges share.
+        backend: how it is timed.
+        tokens: of every source.
+    """
+
+    arm: str
+    row: Row
+    exchange: Exchange
+    backend: Backend
+    tokens: int
+
+    @property
+    def bucket(self) -> int:
+        return self.exchange.bucket or max(1, self.tokens)
+
+    @property
+    def world(self) -> dict[str, Any]:
+        """Keyword arguments of a World that has the cell, but for its arm."""
+        shape = {"layout": self.row.layout, **self.exchange.shape_of(self.row)}
+        return {**shape, "machine": self.backend.machine} if self.backend.name == "sim" else shape

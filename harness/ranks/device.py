@@ -12,13 +12,13 @@ import torch.distributed as dist
 
 from harness.core.worker import Session
 from harness.errors import RankError
-from harness.ranks import contract, deepep, nccl, own
-from harness.ranks.endpoint import Endpoint, Opening
-from harness.ranks.group import Group
+from harness.ranks import contract, external, own
+from harness.ranks.cells import Cell
+from harness.ranks.group import Endpoint, Group
 from harness.study import Edit, VoidError
 
 _HOST_TIMEOUT = timedelta(seconds=60)
-_EXTERNAL = {"nccl": nccl.open_end, "deepep": deepep.open_end}
+_EXTERNAL = {"nccl": external.open_nccl, "deepep": external.open_deepep}
 
 
 def make(session: Session) -> "DeviceGroup":
@@ -48,7 +48,7 @@ class DeviceGroup(Group):
         }
         session.opened(**self.facts)
 
-    def open(self, what: Opening) -> Endpoint:
+    def open(self, what: Cell) -> Endpoint:
         """This rank's end of an arm; collective.
 
         Raises:

@@ -8,42 +8,11 @@ from typing import Any, ClassVar
 
 from harness.core.plan import Plan
 from harness.ranks import loads
-from harness.ranks.cells import Backend, Exchange, Row
-from harness.ranks.endpoint import Opening
-from harness.ranks.plausibility import impossible, least_bytes
+from harness.ranks.cells import Cell
 from harness.records.envelope import OK, VOID, Envelope
 from harness.study import Batch, Ended, Said
 
 REDUCER = "median of samples"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One point of a table.
-
-    Args:
-        arm: canonical name.
-        row: of the table.
-        exchange: what its exchanges share.
-        backend: how it is timed.
-        tokens: of every source.
-    """
-
-    arm: str
-    row: Row
-    exchange: Exchange
-    backend: Backend
-    tokens: int
-
-    @property
-    def bucket(self) -> int:
-        return self.exchange.bucket or max(1, self.tokens)
-
-    @property
-    def world(self) -> dict[str, Any]:
-        """Keyword arguments of a World that has the cell, but for its arm."""
-        shape = {"layout": self.row.layout, **self.exchange.shape_of(self.row)}
-        return {**shape, "machine": self.backend.machine} if self.backend.name == "sim" else shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +93,7 @@ class RoundTrip(Envelope):
 def run(cells: Sequence[Cell], group: Any) -> Iterator[Said]:
     """Prove and time cells of one arm and row, in order, on what is opened once for all of them."""
     first = cells[0]
-    end = group.open(Opening(first.arm, first.row, first.exchange, first.backend))
+    end = group.open(first)
     trace = group.trace(first.row)
     group.turn()
     for index, cell in enumerate(cells):
@@ -135,7 +104,7 @@ def run(cells: Sequence[Cell], group: Any) -> Iterator[Said]:
         samples = {str(rank): list(samples) for rank, samples in measured.samples_us.items()}
         more = {"exchanges": measured.exchanges, "host_us": measured.host_us, "calls": measured.calls}
         yield Said(
-            index, {"samples_us": samples, "proofs": proofs, "least_bytes": least_bytes(cell.row, timed), **more}
+            index, {"samples_us": samples, "proofs": proofs, "least_bytes": loads.least_bytes(cell.row, timed), **more}
         )
 
 
@@ -159,7 +128,8 @@ def judge(plan: Plan, batch: Batch, cell: Cell, ended: Ended, row: RoundTrip) ->
         for rank, samples in said["samples_us"].items()
     ]
     least = min(int(said["least_bytes"]) for said in ended.said.values())
-    if (reason := impossible(cell.backend.floor, least, latency_us(rows))) is not None:
+    assert cell.backend.floor is not None
+    if (reason := cell.backend.floor.impossible(least, latency_us(rows))) is not None:
         rows = [replace(one, status=VOID, reason=reason) for one in rows]
     return rows
 

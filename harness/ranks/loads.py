@@ -1,6 +1,9 @@
-"""What the sources of a cell send: the routes of each exchange, drawn or recorded."""
+"""What the sources of a cell send, drawn or recorded, and what the busiest link carries of it."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from harness.ranks import contract
 from harness.ranks.cells import Exchange, Row
@@ -37,3 +40,25 @@ def make(exchange: Exchange, row: Row, tokens: int, num_exchanges: int, trace: A
 
     sources = range(layout.attention_ranks)
     return [afdep.Load([ids(index, source) for source in sources]) for index in range(num_exchanges)]
+
+
+def least_bytes(row: Row, loads: Sequence[Any]) -> int:
+    """Row bytes that the busiest link carries one way in the lightest of these exchanges: a token goes once to each FFN
+    rank that it names.
+    """
+    afdep = contract.modules().afdep
+    layout = afdep.Layout.parse(row.layout)
+    dtype = afdep.ExchangeShape(layout, row.hidden, row.num_experts, 1, 1, row.dtype).dtype
+    experts = row.num_experts // layout.ffn_ranks
+    row_bytes = int(dtype.row_bytes(row.hidden) + dtype.scale_bytes(row.hidden))
+    return row_bytes * min(_busiest(load, experts, layout.ffn_ranks) for load in loads)
+
+
+def _busiest(load: Any, experts_per_rank: int, ffn_ranks: int) -> int:
+    rows = np.array([_rows_by_ffn_rank(np.asarray(ids), experts_per_rank, ffn_ranks) for ids in load.topk_idx])
+    return int(max(rows.sum(axis=0).max(initial=0), rows.sum(axis=1).max(initial=0)))
+
+
+def _rows_by_ffn_rank(ids: Any, experts_per_rank: int, ffn_ranks: int) -> list[int]:
+    owner = np.where(ids < 0, -1, ids // experts_per_rank)
+    return [int((owner == rank).any(axis=1).sum()) for rank in range(ffn_ranks)]

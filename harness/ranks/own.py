@@ -9,11 +9,11 @@ import torch.distributed as dist
 
 from harness.core.identity import Identity
 from harness.ranks import contract, proving, timing
-from harness.ranks.cells import DeviceTiming
-from harness.ranks.endpoint import Measurement, Opening
+from harness.ranks.cells import Cell, DeviceTiming
+from harness.ranks.group import Measurement
 
 
-def open_end(group: Any, what: Opening) -> "OwnEnd":
+def open_end(group: Any, what: Cell) -> "OwnEnd":
     """This rank's end; collective."""
     device = what.backend.device
     assert device is not None
@@ -29,11 +29,11 @@ def open_end(group: Any, what: Opening) -> "OwnEnd":
 
 
 class OwnEnd:
-    """One rank's Buffer, as `harness.ranks.endpoint.Endpoint` says."""
+    """One rank's Buffer, as `harness.ranks.group.Endpoint` says."""
 
     loads = 1
 
-    def __init__(self, buffer: Any, what: Opening, built: Mapping[str, Any]):
+    def __init__(self, buffer: Any, what: Cell, built: Mapping[str, Any]):
         self._buffer, self._what = buffer, what
         identity = buffer.identity
         self.roles = {buffer.rank: str(buffer.role)}

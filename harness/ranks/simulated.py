@@ -6,8 +6,8 @@ from typing import Any
 from harness.core.identity import Identity
 from harness.core.worker import Session
 from harness.ranks import contract
-from harness.ranks.endpoint import Endpoint, Measurement, Opening
-from harness.ranks.group import Group
+from harness.ranks.cells import Cell
+from harness.ranks.group import Endpoint, Group, Measurement
 from harness.study import VoidError
 
 
@@ -19,7 +19,7 @@ def make(session: Session) -> "SimulatedGroup":
 class SimulatedGroup(Group):
     """Every rank of a batch."""
 
-    def open(self, what: Opening) -> Endpoint:
+    def open(self, what: Cell) -> Endpoint:
         """A World of an arm.
 
         Raises:
@@ -35,7 +35,7 @@ class SimulatedGroup(Group):
 class SimulatedEnd:
     """A World of an arm, made anew for each proof and each timing: what ran before must not show in a time."""
 
-    def __init__(self, what: Opening, built: Mapping[str, Any]):
+    def __init__(self, what: Cell, built: Mapping[str, Any]):
         self._what = what
         first = self._world()
         self.identity = Identity.from_report(first.identity)

@@ -1,22 +1,31 @@
-"""Round trips on GPUs: exchanges one behind the other in a graph, or call by call, between events of the device."""
+"""Round trips on GPUs: exchanges one behind the other in a graph, or call by call, between events of the device.
+
+Where the host makes every call, the calls of the CUDA API that an exchange takes are counted by the profiler.
+"""
 
 import itertools
+import json
 import math
 import os
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import profiler
 
-from harness.ranks import host_calls
 from harness.ranks.cells import Backend, DeviceTiming
-from harness.ranks.endpoint import Measurement
+from harness.ranks.group import Measurement
 
+CATEGORIES = ("cuda_runtime", "cuda_driver")
+_MARK = "counted exchanges"
 Batch = Callable[[], None]
 """Enqueues a fixed number of exchanges: a replay."""
 
@@ -51,7 +60,7 @@ def measure(backend: Backend, mode: str, rank: int, one: Repeatable) -> Measurem
         batch = make(one, exchanges)
     sample = {"device": _free_running, "host": _behind_barriers}[timing.rendezvous]
     samples, host_s = sample(backend, batch, one)
-    calls = host_calls.count(one, backend.num_exchanges) if mode == "eager" else None
+    calls = count_calls(one, backend.num_exchanges) if mode == "eager" else None
     return Measurement(
         {rank: [sample_ms * 1e3 / exchanges for sample_ms in samples]},
         exchanges,
@@ -164,3 +173,33 @@ def _gpus() -> Any:
     memory.zero_()
     torch.cuda.synchronize()
     return symmetric_memory.rendezvous(memory, dist.group.WORLD)
+
+
+def count_calls(one: Any, exchanges: int) -> dict[str, float]:
+    """Calls an exchange, by name; collective.
+
+    Args:
+        one: a Repeatable.
+        exchanges: enqueued to be counted.
+    """
+    kinds = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
+    with profiler.profile(activities=kinds) as profile:
+        with profiler.record_function(_MARK):
+            for _ in range(exchanges):
+                one.enqueue()
+        one.settle()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        trace = json.loads(path.read_text(encoding="utf-8"))
+    return per_exchange(trace["traceEvents"], exchanges)
+
+
+def per_exchange(events: Iterable[Mapping[str, Any]], exchanges: int) -> dict[str, float]:
+    """Calls an exchange by name, of those in the trace that lie within the marked range."""
+    held = list(events)
+    mark = next(one for one in held if one.get("name") == _MARK and "dur" in one)
+    begin, end = float(mark["ts"]), float(mark["ts"]) + float(mark["dur"])
+    inside = (one for one in held if one.get("cat") in CATEGORIES and begin <= float(one["ts"]) <= end)
+    names = Counter(str(one["name"]) for one in inside)
+    return {name: calls / exchanges for name, calls in sorted(names.items())}

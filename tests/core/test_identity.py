@@ -40,7 +40,7 @@ TABLE = {
     "harness/studies/screen/report.py": NONE,
     "harness/studies/screen/plots.py": NONE,
     "harness/studies/empty_exchange/report.py": NONE,
-    "harness/desk/archive.py": NONE,
+    "harness/desk/run.py": NONE,
     "harness/cli.py": NONE,
     "harness/core/probe.py": NONE,
     "conf/screen/main.yaml": NONE,

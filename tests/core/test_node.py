@@ -14,8 +14,7 @@ import pytest
 from harness.core.node import INDEX, entries
 from harness.core.trees import Slots
 from harness.desk import node
-from harness.desk.desk import real
-from harness.desk.launcher import Launcher
+from harness.desk.desk import Launcher, real
 from harness.errors import BundleError, UsageError
 from harness.records import read, record_files
 from tests.core.conftest import PATIENCE_S, processes_in, said, wait_until

@@ -8,9 +8,8 @@ import torch.distributed as dist
 
 from afdep import Layout, Load, MismatchError, routing
 from harness.core.start import _free_port
-from harness.ranks.cells import Row
-from harness.ranks.endpoint import Opening
-from harness.ranks.nccl import NcclEnd, Wire
+from harness.ranks.cells import Cell, Row
+from harness.ranks.external import NcclEnd, Wire
 from tests.harness.samples import EXCHANGE, on_gpus
 
 
@@ -24,7 +23,7 @@ class Crossed(Wire):
 def rank_of(rank: int, size: int, port: int, case: list[str], said) -> None:
     layout, dtype, wire = case
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-    what = Opening("nccl", Row(layout, 256, dtype, "random", 24), EXCHANGE, on_gpus())
+    what = Cell("nccl", Row(layout, 256, dtype, "random", 24), EXCHANGE, on_gpus(), tokens=0)
     ends = {"straight": Wire, "crossed": Crossed}
     end = NcclEnd(what, rank, ends[wire]("cpu", dist.group.WORLD), {}, "torch")
     sources = range(Layout.parse(layout).attention_ranks)

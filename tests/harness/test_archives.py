@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.desk import archive, report
+from harness.desk import report
 from harness.errors import HarnessError, UsageError
 from harness.records.frames import NoRecordsError
 from tests.harness.samples import lay, plan
@@ -16,7 +16,7 @@ from tests.harness.test_reports import says
 
 
 def test_archived_records_give_the_same_page_beside_their_copy(measured):
-    found, text = says(measured, archive.archive, "name=once")
+    found, text = says(measured, report.archive, "name=once")
     assert found == 0
     assert "written: records/once, reports/once.md" in text
     kept = measured.root / "records" / "once"
@@ -33,9 +33,9 @@ def test_an_archive_that_is_there_goes_only_where_that_is_said_and_is_named(meas
         old.parent.mkdir(parents=True, exist_ok=True)
         old.write_text("old")
     with pytest.raises(UsageError, match="name: expected a new one, received 'twice', which is there"):
-        archive.archive("screen", ["name=twice"], measured.desk)
+        report.archive("screen", ["name=twice"], measured.desk)
     assert (kept / "plans" / "p0.json").read_text() == "old"
-    found, text = says(measured, archive.archive, "name=twice", "replace=true")
+    found, text = says(measured, report.archive, "name=twice", "replace=true")
     assert found == 0
     assert "replaced: 2 files of records/twice" in text
     assert [path.name for path in (kept / "records").iterdir()] == [measured.plan_file.plan_hash]
@@ -44,20 +44,20 @@ def test_an_archive_that_is_there_goes_only_where_that_is_said_and_is_named(meas
 @pytest.mark.parametrize("name", ["published", "upstream", "../x", "A", "a/b", "x" * 65])
 def test_records_are_archived_under_a_plain_name_alone(measured, name):
     with pytest.raises(HarnessError, match="name: expected") as caught:
-        archive.archive("screen", [f"name={name}"], measured.desk)
+        report.archive("screen", [f"name={name}"], measured.desk)
     assert len(str(caught.value).splitlines()) == 2
 
 
 def test_an_archive_that_finds_no_place_leaves_what_was_there(measured, monkeypatch):
-    assert says(measured, archive.archive, "name=stays")[0] == 0
+    assert says(measured, report.archive, "name=stays")[0] == 0
     before = sorted((measured.root / "records" / "stays").rglob("*"))
 
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(archive.files, "replace", full)
+    monkeypatch.setattr(report.files, "replace", full)
     with pytest.raises(OSError, match="No space left"):
-        archive.archive("screen", ["name=stays", "replace=true"], measured.desk)
+        report.archive("screen", ["name=stays", "replace=true"], measured.desk)
     assert sorted((measured.root / "records" / "stays").rglob("*")) == before
     assert not list((measured.root / "records").glob(".*"))
 
@@ -72,7 +72,7 @@ READERS = {
 @pytest.mark.parametrize("kind", READERS)
 def test_records_are_exported_with_every_row_and_column(measured, tmp_path, kind):
     path = tmp_path / f"new/out{kind}"
-    found, text = says(measured, archive.export, f"file={path}")
+    found, text = says(measured, report.export, f"file={path}")
     table = READERS[kind](path)
     assert found == 0
     assert f"written: {path}, 8 rows of {len(table.columns)} columns" in text
@@ -84,7 +84,7 @@ def test_records_are_exported_with_every_row_and_column(measured, tmp_path, kind
 
 def test_archived_records_are_exported_under_the_names_of_today(measured, tmp_path):
     root = Path(__file__).resolve().parents[2]
-    assert says(measured, archive.export, f"source={root}/records/main-table", f"file={tmp_path}/x.csv")[0] == 0
+    assert says(measured, report.export, f"source={root}/records/main-table", f"file={tmp_path}/x.csv")[0] == 0
     table = pd.read_csv(tmp_path / "x.csv")
     assert {"num_experts", "status", "reason"} <= set(table.columns)
     assert {"experts", "void_reason", "fail_reason"}.isdisjoint(set(table.columns) - {"void_reason", "fail_reason"})
@@ -102,7 +102,7 @@ def test_archived_records_are_exported_under_the_names_of_today(measured, tmp_pa
 def test_an_export_to_another_place_is_refused(measured, text, message):
     (measured.root / "there.csv").write_text("mine")
     with pytest.raises(HarnessError, match=message):
-        archive.export("screen", [text] if text else [], measured.desk)
+        report.export("screen", [text] if text else [], measured.desk)
     assert (measured.root / "there.csv").read_text() == "mine"
 
 
@@ -113,14 +113,14 @@ def test_an_export_that_finds_no_place_leaves_no_part_of_a_file(measured, tmp_pa
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", cut)
     with pytest.raises(OSError, match="No space left"):
-        archive.export("screen", [f"file={tmp_path}/x.csv"], measured.desk)
+        report.export("screen", [f"file={tmp_path}/x.csv"], measured.desk)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_of_no_records_says_so(bench, tmp_path):
     lay(bench.out(""), plan(), [])
     with pytest.raises(NoRecordsError, match="expected records of one table, received no records"):
-        archive.export("screen", [f"file={tmp_path}/x.csv"], bench.desk)
+        report.export("screen", [f"file={tmp_path}/x.csv"], bench.desk)
 
 
 FULL = """

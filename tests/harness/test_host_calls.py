@@ -14,7 +14,7 @@ def trace(*events):
 
 
 def counted(*events):
-    from harness.ranks.host_calls import per_exchange
+    from harness.ranks.timing import per_exchange
 
     return per_exchange(trace(*events), 2)
 
@@ -37,8 +37,8 @@ def test_work_on_the_device_and_operators_are_no_calls():
 
 
 def test_the_profiler_marks_what_is_counted():
-    from harness.ranks.host_calls import count
     from harness.ranks.timing import Repeatable
+    from harness.ranks.timing import count_calls as count
 
     enqueued = []
     assert count(Repeatable(lambda: enqueued.append(1), lambda: None), 3) == {}  # no GPU: no calls, and no error

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from afdep import Load, routing
-from harness.ranks.plausibility import impossible, least_bytes
+from harness.ranks.loads import least_bytes
 from tests.harness.samples import FLOOR, ROW, on_gpus, plan, records
 
 TOKENS = 2048
@@ -19,7 +19,7 @@ def load(tokens: int, row=ROW, sources: int = 1, kind: str = "random") -> Load:
 
 
 def reason(row, loads, us):
-    return impossible(FLOOR, least_bytes(row, loads), us)
+    return FLOOR.impossible(least_bytes(row, loads), us)
 
 
 @pytest.mark.parametrize(("us", "possible"), [(0.99, False), (1.01, True)])

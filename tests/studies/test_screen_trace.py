@@ -12,9 +12,8 @@ from harness.core.codec import encode
 from harness.desk import run
 from harness.errors import ConfigError
 from harness.ranks import exchanges
-from harness.ranks.endpoint import Measurement
 from harness.ranks.exchanges import Cell
-from harness.ranks.group import Group
+from harness.ranks.group import Group, Measurement
 from harness.study import VoidError
 from tests.harness.samples import BACKEND, EXCHANGE, ROW
 from tests.studies.test_screen_settings import wanted

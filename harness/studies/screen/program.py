@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.core.plan import Plan
 from harness.ranks import exchanges
-from harness.ranks.cells import Backend, Exchange, Row
-from harness.ranks.exchanges import Cell, RoundTrip
+from harness.ranks.cells import Backend, Cell, Exchange, Row
+from harness.ranks.exchanges import RoundTrip
 from harness.study import Batch, Block, Ended, Said
 
 ONE_TREE, TWO_TREES = 2, 4

@@ -8,9 +8,8 @@ from afdep.digest import native_digest
 from afdep.layout import Layout
 from afdep.sim.world import ACTIONS, BASE_US, behaviours
 from harness.core.identity import Identity
-from harness.ranks import deepep
-from harness.ranks.endpoint import Measurement
-from harness.ranks.group import Group
+from harness.ranks import external
+from harness.ranks.group import Group, Measurement
 from harness.study import VoidError
 
 
@@ -27,7 +26,7 @@ class DeviceGroup(Group):
 
     def open(self, what):
         if what.arm == "deepep":
-            return deepep.open_end(self, what)
+            return external.open_deepep(self, what)
         end = OwnEnd(self, what)
         facts = self.facts | end.facts
         if what.backend.machine.partition("-")[0].upper() not in facts["device"].upper():

@@ -1,13 +1,21 @@
-"""The external arm `nccl`, on one rank: the bare rows by two of torch's all-to-alls, there and back.
+"""Arms of other libraries, on one rank.
 
-Each row goes once to every FFN rank that its token names, in an order that both sides know; nothing is counted,
-expanded or reduced, and the splits are fixed. It shows what the rows alone take, and is no exchange.
+`nccl` moves the bare rows by two of torch's all-to-alls, there and back. Each row goes once to every FFN rank that its
+token names, in an order that both sides know; nothing is counted, expanded or reduced, and the splits are fixed. It
+shows what the rows alone take, and is no exchange.
+
+`deepep` is an installed `deep_ep` used as many-to-many: FFN ranks first; as many expert slots a rank as an FFN rank has
+experts, those of Attention ranks dummies that no route names, so that ids stay as they are; the expanded layout; a
+call's capacity of its own tokens; no weights, no handle copy and no host counts, so that calls can be captured. This
+tree does not call it yet: its cells are void, with the installed version in the reason.
 """
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -15,14 +23,19 @@ import torch.distributed as dist
 
 from harness.core.identity import Identity
 from harness.ranks import contract, timing
-from harness.ranks.endpoint import Measurement, Opening
+from harness.ranks.cells import Cell
+from harness.ranks.group import Measurement
+from harness.study import VoidError
+
+DEEPEP = "deep_ep"
+"""The package of the arm `deepep`."""
 
 
-def open_end(group: Any, what: Opening) -> "NcclEnd":
+def open_nccl(group: Any, what: Cell) -> "NcclEnd":
     """This rank's end; collective."""
-    version = ".".join(map(str, torch.cuda.nccl.version()))
-    name = f"torch {torch.__version__}, nccl {version}"
-    return NcclEnd(what, group.rank, Wire("cuda", dist.new_group(backend="nccl")), {"nccl": version}, name)
+    nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    name = f"torch {torch.__version__}, nccl {nccl}"
+    return NcclEnd(what, group.rank, Wire("cuda", dist.new_group(backend="nccl")), {"nccl": nccl}, name)
 
 
 @dataclass(frozen=True)
@@ -64,11 +77,11 @@ class Bare:
 
 
 class NcclEnd:
-    """One rank of the bare rows, as `harness.ranks.endpoint.Endpoint` says."""
+    """One rank of the bare rows, as `harness.ranks.group.Endpoint` says."""
 
     loads = 1
 
-    def __init__(self, what: Opening, rank: int, wire: Wire, facts: Mapping[str, Any], library: str):
+    def __init__(self, what: Cell, rank: int, wire: Wire, facts: Mapping[str, Any], library: str):
         row, afdep = what.row, contract.modules().afdep
         layout = afdep.Layout.parse(row.layout)
         self._shape = afdep.ExchangeShape(layout, **what.exchange.shape_of(row))
@@ -157,3 +170,21 @@ def _bytes(sent: Any, tokens: Any) -> Any:
 
 def _no_bytes(sent: Any) -> Any:
     return _bytes(sent, np.array([], np.int64))
+
+
+def open_deepep(group: Any, what: Cell) -> NoReturn:
+    """Say why the arm is void here.
+
+    Raises:
+        VoidError: always.
+    """
+    if importlib.util.find_spec(DEEPEP) is None:
+        raise VoidError(f"{DEEPEP} is not installed")
+    raise VoidError(f"{DEEPEP} {_version()} is installed, but this tree does not know how to call it")
+
+
+def _version() -> str:
+    try:
+        return version(DEEPEP)
+    except PackageNotFoundError:
+        return "of no known version"
