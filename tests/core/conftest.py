@@ -76,7 +76,7 @@ class Bench:
         return Executor(
             *(file, more.pop("slots", self.made.slots), self.made.sources, places, limits),
             lambda batch, text: None,
-            lambda trial, rows: self.lines.append(f"{trial.number} {rows[0].status}"),
+            lambda trial, rows: self.lines.append(f"{trial} {rows[0].status}"),
             os.environ,
             lambda: next(now),
             "command",
