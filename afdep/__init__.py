@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from afdep.trace import Trace
 
 __all__ = [
+    "CONTRACT",
     "PRESETS",
     "AfdepError",
     "AgreementError",

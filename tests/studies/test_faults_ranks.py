@@ -14,6 +14,8 @@ from harness.studies.faults.mutants import MARKS_AND_DELAYS
 from harness.studies.faults.trials import NOTHING, Trial
 from harness.study import Batch, Block
 from tests.studies.executing import ROOT, prepare, run
+
+pytest.importorskip("torch")
 from tests.studies.fault_ranks import DIES, FAULTS, HANGS, TIMES_OUT
 from tests.studies.faulty_worlds import library
 from tests.studies.test_faults import DRAINED, SETTINGS, SMALL
