@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core import libraries
-from harness.core.libraries import Library
+from harness.core import trees
+from harness.core.identity import Library
 from harness.studies.faults import program, report
 from harness.studies.faults.mutants import MARKS_AND_DELAYS
 from harness.studies.faults.trials import NOTHING, Trial
@@ -50,7 +50,7 @@ def ran(tmp_path_factory):
     fakes = {"harness/ranks/device.py": "fault_ranks.py", "tests/studies/faulty_worlds.py": "faulty_worlds.py"}
     files = {path: ROOT / "tests" / "studies" / name for path, name in fakes.items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(libraries, "edited", lambda slot, edits: Library(str(edited[edits]), digests[edits]))
+        patch.setattr(trees, "library", lambda slot, edits: Library(str(edited[edits]), digests[edits]))
         made = prepare("faults", settings, folder := tmp_path_factory.mktemp("ranks"), files)
         return run(made, folder, blocks=(Block((batch,)),))
 
@@ -71,6 +71,6 @@ def test_each_trial_ends_as_its_kernels_did(ran, index):
 
 
 def test_a_rank_that_died_in_a_fault_is_told_and_what_was_caught_is_no_failure_of_the_run(ran):
-    (failure,) = ran.executor.failures
-    assert failure.reason.startswith("rank 1: exit code 9; last on stderr: none")
+    (reason,) = ran.executor.failures.values()
+    assert reason.startswith("rank 1: exit code 9; last on stderr: none")
     assert report.status(ran.results) == 0
