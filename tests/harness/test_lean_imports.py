@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("hydra", "omegaconf", "submitit", "matplotlib", "pandas", "scipy")
 DESK = ("harness.desk", "harness.report", "harness.config")
 PROGRAMS = [f"harness.studies.{name.replace('-', '_')}.program" for name in study.names()]
-RUNNING = ["harness.core.worker", "harness.core.executor", "harness.core.node", "harness.core.probe", *PROGRAMS]
+RUNNING = ["harness.core.worker", "harness.core.executor", "harness.core.node", "harness.core.planning", *PROGRAMS]
 
 
 def loaded_by(module: str) -> set[str]:
