@@ -1,19 +1,19 @@
-# The everyday commands. The harness behind them: .venv/bin/python -m harness VERB key=value...
+# The everyday commands. The harness behind them: .venv/bin/afdep-bench NAME [ACTION] key=value...
 
 PYTHON ?= python3
 VENV := .venv
 TARGET ?= sim
-PLANS ?= out
 RUN := $(VENV)/bin/python
+BENCH := $(VENV)/bin/afdep-bench
 STAMP := $(VENV)/.ready
 
 # Installs what pyproject.toml lists for the tree itself and the dev extra, at the versions of constraints.txt.
-# The tree is not installed: every command runs from its root.
+# The tree is not installed: afdep-bench is a script that runs it from its root.
 DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-refresh hunt validate fit lint test native wheel bundle hashes clean
+.PHONY: help setup demo demo-refresh validate hunt night lint test docs reports native wheel hashes clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -24,24 +24,25 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -c '$(DEPENDENCIES)' > $(VENV)/dependencies.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $(VENV)/dependencies.txt
+	printf '#!/bin/sh\nPYTHONPATH="%s" exec "%s/$(RUN)" -P -m harness "$$@"\n' "$(CURDIR)" "$(CURDIR)" > $(BENCH)
+	chmod +x $(BENCH)
 	touch $@
 
 demo: setup ## measure the main screen on the simulator and print its table
-	$(RUN) -m harness screen
-	@$(RUN) -m harness report > out/demo.md && tail -n 1 out/demo.md
+	$(BENCH) screen
 
-demo-refresh: setup ## bring README.md, reports/ and records/first-light to the latest demo run; older records there go
-	$(RUN) -m harness report target=readme
+demo-refresh: setup ## archive the last run of make demo as records/first-light, and write its report
+	$(BENCH) screen archive name=first-light replace=true
 
-hunt: setup ## the night run: 20,000 adversarial schedules of each protocol, recorded under out/hunts
-	$(RUN) -m harness hunt budget=20000
+validate: setup ## the correctness matrix on the simulator, in full
+	$(BENCH) validate 'backends=[sim]'
 
-validate: setup ## the correctness matrix on the simulator, in full; recorded under out
-	$(RUN) -m harness validate 'backends=[sim]'
+hunt: setup ## 20,000 adversarial schedules of each protocol
+	$(BENCH) hunt hunt.budget=20000
 
-fit: setup ## fit the simulated machine to the published main table again; records and report under out/
-	$(RUN) -m harness fit
-	$(RUN) -m harness fit report
+night: setup ## every test, those that take long included, and a long hunt
+	TESTS_NIGHT=1 $(RUN) -m pytest -n auto --dist loadfile
+	$(BENCH) hunt hunt.budget=20000
 
 lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .
@@ -50,14 +51,24 @@ lint: setup ## ruff and mypy
 test: setup lint ## lint, then every test; what this machine lacks is skipped and listed
 	$(RUN) -m pytest -n auto --dist loadfile
 
+docs: setup ## generate docs/format.md, the completion file and the short report in README.md
+	$(RUN) -c 'from harness.desk import usage; print(usage.formats(), end="")' > docs/format.md
+	$(RUN) -c 'from harness.desk import desk, usage; print(usage.completion(desk.real()), end="")' > slurm/afdep-bench.bash
+	$(BENCH) screen report source=records/h200 to=README.md > /dev/null
+
+reports: setup docs ## write every report of archived records again
+	@set -e; for place in $$(cd records && ls -d */ */*/ */*.parquet 2> /dev/null); do \
+	    place=$${place%/}; name=$${place%.parquet}; study=screen; \
+	    case $$name in */*) study=$${name%%/*}; [ -d conf/study ] && [ -f conf/study/$$study.yaml ] || continue ;; \
+	    *) [ -d records/$$name/plans ] || continue ;; esac; \
+	    $(BENCH) $$study report source=records/$$place | tail -n 1; \
+	done
+
 native: setup ## build the native library: TARGET=sim (default) or TARGET=cuda
 	$(RUN) -c 'import sys; from afdep import build; print({"sim": build.build, "cuda": build.build_cuda}[sys.argv[1]]())' $(TARGET)
 
 wheel: setup ## build a wheel into dist; TARGET=cuda carries the built CUDA library, for nodes without a compiler
 	WHEEL_TARGET=$(TARGET) $(RUN) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
-
-bundle: setup ## every plan of PLANS (default: out), with trees and built libraries, as one folder for an offline node: out/bundle
-	$(RUN) -m harness bundle launcher.out=$(PLANS)
 
 hashes: setup ## refresh vendor/HASHES from the kernel tree and the installed nvcc
 	$(RUN) vendor/hashes.py --write

@@ -7,7 +7,7 @@ with the type its field takes, and a text only if YAML would read the bare text 
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import yaml
@@ -35,7 +35,7 @@ def read(kind: type[T], data: Any, name: str = "") -> T:
     """
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {one.name: hints[one.name] for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    data = _section(name, data)
+    data = _section(name, data, fields)
     needed = {one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING}  # type: ignore[arg-type]
     for key in (*sorted(set(data) - set(fields)), *sorted(needed - set(data))):
         received = f"the unknown key {key}" if key in data else f"no key {key}"
@@ -139,9 +139,12 @@ def listed(name: str, data: object) -> list[Any]:
     return data
 
 
-def _section(name: str, data: object) -> Mapping[Any, Any]:
+def _section(name: str, data: object, keys: Iterable[str] = ()) -> Mapping[Any, Any]:
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{name}: expected a section, received {data!r}.", "Write it with a key on each line.")
+        raise ConfigError(
+            f"{name}: expected a section, received {data!r}.",
+            f"Give {name} {', '.join(keys) or 'a key on each line'}.",
+        )
     return data
 
 

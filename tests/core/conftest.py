@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +30,16 @@ from harness.records.envelope import Envelope
 ROOT = Path(__file__).resolve().parents[2]
 TOYS = Path(__file__).resolve().parent / "toys"
 PATIENCE_S = 30.0
-if str(TOYS) not in studies.__path__:
+
+
+@contextmanager
+def toys() -> Iterator[None]:
+    """The toy study is among the others."""
     studies.__path__.append(str(TOYS))
+    try:
+        yield
+    finally:
+        studies.__path__.remove(str(TOYS))
 
 
 def lay_toys_over(slot: Path, lay: Callable[[Path], None] = trees._lay_harness_over) -> None:
@@ -106,15 +115,18 @@ def same(row: Envelope) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Planned:
     """The tree, exported and asked once."""
-    from harness.studies.toy.program import Settings
+    with toys(), pytest.MonkeyPatch.context() as patch:
+        from harness.studies.toy.program import Settings
 
-    patch = pytest.MonkeyPatch()
-    patch.setattr(trees, "_lay_harness_over", lay_toys_over)
-    try:
+        patch.setattr(trees, "_lay_harness_over", lay_toys_over)
         wanted = Wanted("toy", "toy", Settings((("ok",),)))
         return planning.make(wanted, ROOT, tmp_path_factory.mktemp("slots"), os.environ)
-    finally:
-        patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def _toys() -> Iterator[None]:
+    with toys():
+        yield
 
 
 @pytest.fixture
@@ -125,7 +137,9 @@ def bench(made: Planned, tmp_path: Path) -> Bench:
 DRIVER = """
 import json, os, sys
 from pathlib import Path
-from tests.core.conftest import Bench
+from tests.core.conftest import Bench, toys
+held = toys()
+held.__enter__()
 from harness.core import plan as plans, process
 from harness.core.codec import decode
 from harness.core.identity import Sources

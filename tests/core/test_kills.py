@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.core.conftest import drive, processes_in, said, same, wait_until
+from tests.core.conftest import Bench, drive, processes_in, said, same, toys, wait_until
 
 STEPS = ("journal", "seal", "write", "fsync", "check", "link", "remove", "round")
 PATIENCE_S = 60
@@ -15,10 +15,9 @@ PATIENCE_S = 60
 @pytest.fixture(scope="module")
 def uninterrupted(made, tmp_path_factory):
     """The rows of a run that nobody interrupts, by number."""
-    from tests.core.conftest import Bench
-
     bench = Bench(made, tmp_path_factory.mktemp("uninterrupted"))
-    return {row.number: same(row) for row in bench.run(bench.plan(["ok"], ["ok"], rounds=2, on_loss="void"))}
+    with toys():
+        return {row.number: same(row) for row in bench.run(bench.plan(["ok"], ["ok"], rounds=2, on_loss="void"))}
 
 
 @pytest.mark.parametrize("nth", [0, pytest.param(1, marks=pytest.mark.night)], ids=["first", "second"])

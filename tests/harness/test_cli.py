@@ -19,7 +19,7 @@ import pytest
 from harness import cli, study
 from harness.config.compose import compose
 from harness.config.overrides import options
-from harness.desk import claims, doctor, status, usage
+from harness.desk import doctor, status, usage
 from harness.desk.desk import print_line, real
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +110,7 @@ def broken(*_):
 
 
 def test_an_unexpected_error_is_two_lines_and_keeps_its_traceback(capsys, monkeypatch, own):
-    monkeypatch.setattr(claims, "run", broken)
+    monkeypatch.setattr(status, "claims", broken)
     assert cli.main(["claims"], own) == 4
     problem, next_step = capsys.readouterr().err.splitlines()
     assert problem.startswith("unexpected AttributeError: ")
@@ -122,7 +122,7 @@ def test_an_unexpected_error_is_two_lines_and_keeps_its_traceback(capsys, monkey
 def test_an_unexpected_error_is_two_lines_even_where_the_out_folder_is_a_file(capsys, monkeypatch, own, tmp_path):
     (tmp_path / "out").write_text("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(claims, "run", broken)
+    monkeypatch.setattr(status, "claims", broken)
     assert cli.main(["claims"], own) == 4
     assert len(capsys.readouterr().err.splitlines()) == 2
     assert len(list(tmp_path.glob("harness-error-*/traceback.txt"))) == 1
@@ -137,7 +137,7 @@ def test_a_place_that_takes_no_file_is_named_and_is_no_defect(capsys, monkeypatc
     def unwritable(*_):
         raise OSError(number, os.strerror(number), name)
 
-    monkeypatch.setattr(claims, "run", unwritable)
+    monkeypatch.setattr(status, "claims", unwritable)
     assert cli.main(["claims", "launcher.out=elsewhere"], own) == 4
     problem, next_step = capsys.readouterr().err.splitlines()
     named = name or "folder elsewhere"
@@ -149,7 +149,7 @@ def test_a_tree_that_does_not_copy_is_two_short_lines(capsys, monkeypatch, own):
     def full(*_):
         raise shutil.Error([(f"from{index}", f"out/trees/to{index}", "No space left") for index in range(999)])
 
-    monkeypatch.setattr(claims, "run", full)
+    monkeypatch.setattr(status, "claims", full)
     assert cli.main(["claims"], own) == 4
     problem, _ = capsys.readouterr().err.splitlines()
     assert problem == "out/trees/to0: expected a place to read and write, received 'No space left'."
@@ -157,7 +157,7 @@ def test_a_tree_that_does_not_copy_is_two_short_lines(capsys, monkeypatch, own):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1], ids=lambda s: s.name)
 def test_a_signal_has_a_status_of_its_own_and_says_how_to_go_on(capsys, monkeypatch, own, number):
-    monkeypatch.setattr(claims, "run", lambda *_: os.kill(os.getpid(), number))
+    monkeypatch.setattr(status, "claims", lambda *_: os.kill(os.getpid(), number))
     assert cli.main(["claims"], own) == 128 + number
     problem, next_step = capsys.readouterr().err.splitlines()
     assert problem.startswith(f"interrupted by {number.name}: ")
@@ -229,7 +229,7 @@ def test_a_reader_that_has_gone_ends_the_command_without_a_word():
 def test_no_claim_is_decided_by_the_simulator(measured):
     (measured.root / "records" / "published").mkdir(parents=True, exist_ok=True)
     measured.lines.clear()
-    assert claims.run(["kind=memory"], measured.desk) == 0
+    assert status.claims(["kind=memory"], measured.desk) == 0
     assert len([line for line in measured.lines if line.startswith("- ") and " (needs " in line]) == 7
     assert measured.lines[-1] == "Device records kept: 0; simulated figures decide no claim."
 

@@ -42,16 +42,25 @@ def test_a_report_is_the_same_every_time(measured):
     assert pages[0] == pages[1]
 
 
-def test_a_block_of_a_page_is_replaced_and_nothing_else(measured):
-    (measured.root / "README.md").write_text(README)
-    assert says(measured, report.run, "to=README.md")[0] == 0
-    text = (measured.root / "README.md").read_text()
+def test_a_block_of_a_page_takes_the_short_form_and_nothing_else_changes(bench):
+    own = plan(rows=(ROW,), arms=("m2n", "afdep"), backend=on_gpus(), published=None)
+    lay(bench.out(""), own, records(own))
+    (bench.root / "README.md").write_text(README)
+    assert says(bench, report.run, "to=README.md")[0] == 0
+    text = (bench.root / "README.md").read_text()
     assert text.startswith(f"# Title\n\n{report.BEGIN}\nRound trip")
     assert text.endswith(f"{report.END}{CLOSED}")
-    assert "21.6 (31.6" in text
-    assert "(reports/grid-latency.png)" in text
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Install"]
-    assert (measured.root / "reports" / "grid-change.png").stat().st_size > 10_000
+    assert "30.5 (30.0\u201331.0)" in text
+    assert own.plan_hash in text
+    assert [line for line in text.splitlines() if line.startswith("#")] == ["# Title", "## Install"]
+
+
+def test_a_page_that_takes_a_short_form_stays_as_it_is_where_nothing_was_measured(measured):
+    page = measured.root / "README.md"
+    page.write_text(README)
+    with pytest.raises(ReportError, match="expected a measured screen of m2n and afdep, received none"):
+        report.run("screen", ["to=README.md"], measured.desk)
+    assert page.read_text() == README
 
 
 @pytest.mark.parametrize("text", ["no markers", report.BEGIN, README + README], ids=["none", "half", "two"])

@@ -25,10 +25,10 @@ from harness.studies.validate import report as validate
 Render = Callable[[Path], str]
 
 
-def screens(folder: str, root: Path) -> str:
+def screens(folder: str, root: Path, form: Callable[[Results], str] = screen_report.text) -> str:
     """All plans of a folder."""
     source = {"source": str(root / "records" / folder), "plan": select.ALL}
-    return screen_report.text(select.select("screen", source, replace(real(), root=root)))
+    return form(select.select("screen", source, replace(real(), root=root)))
 
 
 def validation(name: str, root: Path) -> str:
@@ -53,7 +53,8 @@ def fit(name: str, root: Path) -> str:
 
 
 PAGES: Mapping[str, Render] = {
-    "README.md": partial(screens, "first-light"),
+    "README.md": partial(screens, "h200", form=screen_report.block),
+    "reports/first-light.md": partial(screens, "first-light"),
     "reports/main-table/report.md": partial(screens, "main-table"),
     "reports/h200.md": partial(screens, "h200"),
     "reports/h200-colocated.md": partial(screens, "h200-colocated"),

@@ -34,6 +34,7 @@ BATCHES = {backend: block.batches for backend, block in zip(("sim", "cuda"), pro
 TRIALS = [trial for batch in BATCHES["cuda"] for trial in batch.trials]
 SMALL = Shape(hidden=1024, num_experts=64, top_k=8, tokens=32, transport_sms=8, exchanges=3)
 LATE_ONES = [one for one in TRIALS if one.control == NOTHING]
+ROUNDS = 2
 DRAINED = "a CTA's arrival is released before its other warps drained"
 DIGEST = "n0123abcd"
 WITHOUT = Batch(())
@@ -57,20 +58,21 @@ def run_simulated(trial):
     """The row of a trial that the simulator runs for all ranks."""
     path = library((*trial.injected, *MARKS_AND_DELAYS))
     rank, report = SimulatedRank(trial, path, SMALL, SETTINGS.late_us), Report()
-    run_rounds(rank, SETTINGS.rounds, SMALL.exchanges, alone, report)
+    run_rounds(rank, ROUNDS, SMALL.exchanges, alone, report)
     return judged(trial, dict.fromkeys(range(4 if trial.layout == "2A2F" else 2), report))
 
 
 @pytest.mark.parametrize("one", ON_GPUS, ids=lambda one: str(one.mutant))
-def test_every_edit_for_gpus_finds_its_text_exactly_once(one, tmp_path):
-    tree = simulator.edited((*one.injected, *MARKS_AND_DELAYS), tmp_path)
-    assert native_digest("sim", tree) != native_digest("sim")
+def test_every_edit_for_gpus_finds_its_text_exactly_once(one):
+    texts = trees.edited(ROOT, (*one.injected, *MARKS_AND_DELAYS))
+    shared = trees.edited(ROOT, MARKS_AND_DELAYS)
+    assert len({str(native_digest("cuda", ROOT, edits)) for edits in (None, shared, texts)}) == 3
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_every_edit_of_the_hunt_finds_its_text_exactly_once(mutant, tmp_path):
-    tree = simulator.edited((*mutant.edits, *SHORT_ROWS), tmp_path)
-    assert native_digest("sim", tree) != native_digest("sim")
+def test_every_edit_of_the_hunt_finds_its_text_exactly_once(mutant):
+    texts = trees.edited(ROOT, (*mutant.edits, *SHORT_ROWS))
+    assert native_digest("sim", ROOT, texts) != native_digest("sim", ROOT, trees.edited(ROOT, SHORT_ROWS))
 
 
 def test_an_edit_whose_text_is_gone_is_noticed(tmp_path):
@@ -107,7 +109,7 @@ def test_an_edited_library_that_does_not_compile_is_an_error():
 @pytest.mark.parametrize("trial", LATE_ONES, ids=lambda trial: program.label(SETTINGS, trial))
 def test_kernels_are_exact_with_each_delay_and_each_delay_has_happened(trial):
     row = run_simulated(trial)
-    assert (program.outcome(row), row.marked, row.exact) == (EXACT, True, SMALL.exchanges * SETTINGS.rounds)
+    assert (program.outcome(row), row.marked, row.exact) == (EXACT, True, SMALL.exchanges * ROUNDS)
 
 
 @pytest.mark.parametrize("late", [None, "rows"])

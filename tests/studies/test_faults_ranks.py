@@ -20,57 +20,61 @@ from tests.studies.test_faults import DRAINED, SETTINGS, SMALL
 
 pytestmark = pytest.mark.requires("torch")
 
-RAN = [
-    (Trial(NOTHING, "afdep", "1A1F", "rows"), "exact", 12, None),
-    (Trial(DRAINED, "afdep", "1A1F"), "passed", 12, None),
-    (
-        *(Trial(DRAINED, "afdep", "1A1F", "rows"), "caught: mismatch", 2),
-        "rank 1: 4 of 32 collected rows differ, 4 of them unwritten, exchange 1 of its round",
-    ),
+DRAINED_ROWS = "rank 1: 4 of 32 collected rows differ, 4 of them unwritten, exchange 1 of its round"
+ADDRESS = "rank 1: RuntimeError: CUDA error: an illegal memory access was encountered"
+DAY = [
+    (Trial(NOTHING, "afdep", "1A1F", "rows"), "exact", 4, None),
+    (Trial(DRAINED, "afdep", "1A1F"), "passed", 4, None),
+    (Trial(DRAINED, "afdep", "1A1F", "rows"), "caught: mismatch", 2, DRAINED_ROWS),
     (Trial(DRAINED, "afdep", "1A1F", TIMES_OUT), "caught: named error", 2, "rank 1: WaitTimeoutError: dispatch counts"),
-    (Trial(NOTHING, "afdep", "1A1F", "counts"), "exact", 12, None),
-    (
-        *(Trial(DRAINED, "afdep", "1A1F", FAULTS), "caught: device fault", 2),
-        "rank 1: RuntimeError: CUDA error: an illegal memory access was encountered",
-    ),
+    (Trial(NOTHING, "afdep", "1A1F", "counts"), "exact", 4, None),
+    (Trial(DRAINED, "afdep", "1A1F", FAULTS), "caught: device fault", 2, ADDRESS),
+    (Trial(NOTHING, "afdep", "1A1F", "receiver"), "exact", 4, None),
+]
+NIGHT = [
     (Trial(DRAINED, "afdep", "1A1F", HANGS), "caught: hang", 2, "rank 1: kernels that still run after 1 s"),
     (Trial(DRAINED, "afdep", "1A1F", DIES), "void", None, "rank 1: exit code 9; last on stderr: none"),
-    (Trial(NOTHING, "afdep", "1A1F", "receiver"), "exact", 12, None),
+    (Trial(NOTHING, "afdep", "1A1F", "receiver"), "exact", 4, None),
 ]
-TRIALS = tuple(trial for trial, *_ in RAN)
+"""Trials, what comes of them, exchanges that ran and how the reason begins; one start runs as many as it can."""
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    edited = {edits: library(edits) for edits in {trial.edits(Batch((), edits=MARKS_AND_DELAYS)) for trial in TRIALS}}
+def ran(wanted, folder):
+    trials = tuple(trial for trial, *_ in wanted)
+    edited = {edits: library(edits) for edits in {trial.edits(Batch((), edits=MARKS_AND_DELAYS)) for trial in trials}}
     digests = {edits: path.parent.name for edits, path in edited.items()}
-    own = tuple(dict.fromkeys(trial.injected for trial in TRIALS))
-    batch = Batch(TRIALS, "cuda", "1A1F", edits=MARKS_AND_DELAYS, libraries=own, limit_s=60.0)
-    settings = replace(SETTINGS, shape=replace(SMALL, exchanges=2), stuck_s=1.0, timeout_s=1.0)
+    own = tuple(dict.fromkeys(trial.injected for trial in trials))
+    batch = Batch(trials, "cuda", "1A1F", edits=MARKS_AND_DELAYS, libraries=own, limit_s=60.0)
+    settings = replace(SETTINGS, rounds=2, shape=replace(SMALL, exchanges=2), stuck_s=1.0, timeout_s=1.0)
     fakes = {"harness/ranks/device.py": "fault_ranks.py", "tests/studies/faulty_worlds.py": "faulty_worlds.py"}
     files = {path: ROOT / "tests" / "studies" / name for path, name in fakes.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "library", lambda slot, edits: Library(str(edited[edits]), digests[edits]))
-        made = prepare("faults", settings, folder := tmp_path_factory.mktemp("ranks"), files)
-        return run(made, folder, blocks=(Block((batch,)),))
+        return run(prepare("faults", settings, folder, files), folder, blocks=(Block((batch,)),))
 
 
-def test_ranks_are_started_anew_behind_a_fault_a_hang_and_a_death_alone(ran):
-    assert len(ran.rows) == len(RAN)
-    assert len({row.seconds for row in ran.rows}) == 4
+def check(ran, wanted):
+    """Each trial has one row, which is what its kernels did."""
+    assert len(ran.rows) == len(wanted)
     assert ran.told == [row.status for row in ran.rows]
+    for row, (trial, outcome, exchanges, reason) in zip(ran.rows, wanted, strict=True):
+        assert (row.control, row.late) == (trial.control, trial.late)
+        assert program.outcome(row) == outcome, row.reason
+        assert (reason or "") in (row.said or row.reason or "")
+        assert (row.exchanges if outcome != "void" else None) == exchanges
 
 
-@pytest.mark.parametrize("index", range(len(RAN)), ids=[outcome for _, outcome, _, _ in RAN])
-def test_each_trial_ends_as_its_kernels_did(ran, index):
-    trial, outcome, exchanges, reason = RAN[index]
-    (row,) = [one for one in ran.rows if (one.control, one.late) == (trial.control, trial.late)]
-    assert program.outcome(row) == outcome, row.reason
-    assert (reason or "") in (row.said or row.reason or "")
-    assert (row.exchanges if outcome != "void" else None) == exchanges
+def test_one_start_runs_on_behind_a_wrong_row_and_a_time_out_and_a_fault_alone_takes_another(tmp_path):
+    day = ran(DAY, tmp_path)
+    check(day, DAY)
+    assert len({row.seconds for row in day.rows}) == 2
+    assert (day.executor.failures, report.status(day.results)) == ({}, 0)
 
 
-def test_a_rank_that_died_in_a_fault_is_told_and_what_was_caught_is_no_failure_of_the_run(ran):
-    (reason,) = ran.executor.failures.values()
+@pytest.mark.night
+def test_ranks_are_started_anew_behind_a_hang_and_a_death_which_is_told(tmp_path):
+    night = ran(NIGHT, tmp_path)
+    check(night, NIGHT)
+    assert len({row.seconds for row in night.rows}) == 3
+    (reason,) = night.executor.failures.values()
     assert reason.startswith("rank 1: exit code 9; last on stderr: none")
-    assert report.status(ran.results) == 0

@@ -35,6 +35,8 @@ from tests.studies.executing import told_by
 from tests.studies.fits import LATENCY, MACHINE, RATE
 
 TINY = ("layout=2A2F", "hidden=2048", "dtype=bf16", "routing=random", "tokens=[1]", "backend.num_exchanges=1")
+FEW_STARTS = 8
+"""Trials of a batch at least, so that a round of this fit has one or two."""
 DRIVER = """
 import json, sys
 from tests.studies import test_fit_run
@@ -69,6 +71,7 @@ def driven(told):
             os.kill(os.getpid(), signal.SIGKILL)
 
     files.reached.append(kill)
+    program.LEAST = FEW_STARTS
     file, folder = plans.load(files.Path(told["plan"])), files.Path(told["folder"])
     executor(file, Slots(files.Path(told["slots"]), 1), decode(Sources, told["sources"]), folder).execute()
 
@@ -77,6 +80,8 @@ def driven(told):
 def run(tmp_path_factory):
     """The plan, its trees and the folder of its records, once it is done: killed at a record and at a round."""
     folder, read = tmp_path_factory.mktemp("run"), settings()
+    patch = pytest.MonkeyPatch()
+    patch.setattr(program, "LEAST", FEW_STARTS)
     series = read.series[0]
     shape = {"layout": series.row.layout, **series.exchange.shape_of(series.row), "machine": MACHINE}
     asked = tuple(Asked(arm, 0, "sim", shape) for arm in read.arms)
@@ -93,6 +98,7 @@ def run(tmp_path_factory):
         done = subprocess.run([sys.executable, "-c", DRIVER, words], cwd=ROOT, check=False, timeout=120)
         assert done.returncode == -signal.SIGKILL
     executor(file, made.slots, made.sources, folder).execute()
+    patch.undo()
     return file, made, folder
 
 

@@ -15,7 +15,7 @@ from harness.errors import TreeError
 from harness.records import read, record_files, table
 from harness.report.results import Part, Results
 from harness.studies.sanitize import program, report
-from harness.studies.sanitize.program import BY_TREE, INJECTED, SOUND, Sanitized, Trial
+from harness.studies.sanitize.program import INJECTED, SOUND, Sanitized, Trial
 from harness.study import Block, Ended
 from tests.studies.executing import ROOT, prepare, processes_in, run, settings_of, wait_until
 
@@ -162,7 +162,7 @@ REPORTS = {
 def test_a_report_is_in_a_kernel_where_the_tool_places_its_error_there(report):
     line, is_there = REPORTS[report]
     log = f"========= COMPUTE-SANITIZER\n{line}\n========= ERROR SUMMARY: 1 error"
-    assert program.reports_in(log, "copy_epilogue") == is_there
+    assert program.read(log, "copy_epilogue")["in_kernel"] == is_there
 
 
 SILENT = Sanitized(tool="memcheck", arm="afdep", rank=0, exchanges=2, errors=0, exit_code=0, native_digest="n0")
@@ -211,8 +211,9 @@ def test_runs_that_are_missing_are_told_before_their_tools_have_ended():
     assert program.judge(None, BATCHES[0], BATCHES[0].trials[0], Ended({0: {"exchanges": 2}, 1: {}}, {}, 2)) == []
 
 
-@pytest.mark.parametrize("one", INJECTED, ids=lambda one: one.tree)
-def test_a_fault_finds_its_one_place_in_the_tree(one, tmp_path):
+@pytest.mark.parametrize("tree", INJECTED)
+def test_a_fault_finds_its_one_place_in_the_tree(tree, tmp_path):
+    one = INJECTED[tree]
     target = tmp_path / one.edit.file
     target.parent.mkdir(parents=True)
     target.write_text((ROOT / one.edit.file).read_text("utf-8"))
@@ -227,7 +228,7 @@ def test_every_tool_runs_every_arm_and_a_fault_of_its_own():
     trials = [trial for batch in BATCHES for trial in batch.trials]
     sound = {(one.tool, one.arm) for one in trials if one.tree == SOUND}
     assert sound == {(tool, arm) for tool in SETTINGS.tools for arm in SETTINGS.arms}
-    assert {one.tool for one in trials if one.tree in BY_TREE} == set(SETTINGS.tools)
+    assert {one.tool for one in trials if one.tree in INJECTED} == set(SETTINGS.tools)
 
 
 def test_a_tool_is_told_where_to_write_what_to_exit_with_and_to_leave_api_errors_out():

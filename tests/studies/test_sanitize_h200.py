@@ -39,9 +39,9 @@ def test_the_tools_are_silent_on_the_sound_tree_after_exact_exchanges(archived):
     assert len({one.native_digest for one in sound}) == 1
 
 
-@pytest.mark.parametrize("injected", INJECTED, ids=lambda one: one.tree)
-def test_each_fault_is_reported_in_its_kernel_by_its_tool(archived, injected):
-    own = [one for one in archived if one.tree == injected.tree]
+@pytest.mark.parametrize("tree", INJECTED)
+def test_each_fault_is_reported_in_its_kernel_by_its_tool(archived, tree):
+    injected, own = INJECTED[tree], [one for one in archived if one.tree == tree]
     assert {one.tool for one in own} == {injected.tool}
     assert {one.control for one in own} == {injected.what}
     assert outcomes(own) == {"reported"}

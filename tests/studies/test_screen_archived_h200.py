@@ -5,6 +5,7 @@ from statistics import mean, median
 
 import pytest
 
+from harness.desk import report as pages
 from harness.report.published import UPSTREAM_ARM, Point, upstream
 from harness.studies.screen import plots, report
 from harness.studies.screen.settings import EXTERNAL
@@ -150,6 +151,11 @@ def test_a_page_and_its_plot_are_those_of_its_records_to_the_last_byte(tmp_path,
     assert (DESK.root / "reports" / f"{folder}.md").read_text("utf-8") == report.text(results(folder), pictures)
     assert drawn
     assert all(path.read_bytes() == (DESK.root / "reports" / path.name).read_bytes() for path, _ in drawn)
+
+
+def test_the_block_of_readme_is_that_of_its_records():
+    page = (DESK.root / "README.md").read_text("utf-8")
+    assert pages.replace_block("README.md", page, report.block(results("h200"))) == page
 
 
 def test_graph_replays_stand_ahead_of_calls_by_the_host_and_a_common_start_ahead_of_none(plans):

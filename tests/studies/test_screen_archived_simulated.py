@@ -6,7 +6,6 @@ import pytest
 
 from harness.desk import report as pages
 from harness.report.statistics import rms_relative_error_pct
-from harness.studies.screen import report
 from tests.studies.archived import DESK, comparison, results, shared, simulate
 
 FIGURES = ("baseline_us", "candidate_us")
@@ -153,20 +152,13 @@ def test_the_screen_behind_a_page_is_complete_and_sound(folder):
     assert comparison(folder).found.findings.lost == ()
 
 
-PAGES = {"first-light": ("README.md", "reports/first-light"), "main-table": ("reports/main-table/report.md", "report")}
+PAGES = {"first-light": "first-light.md", "main-table": "main-table/report.md"}
 
 
 @pytest.mark.parametrize("folder", PAGES)
-def test_a_page_says_what_its_records_say(tmp_path, monkeypatch, folder):
-    name, stem = PAGES[folder]
-    pictures = [
-        (f"{stem}-latency.png", "Round trip against tokens"),
-        (f"{stem}-change.png", "Paired change against tokens"),
-    ]
-    page = tmp_path / name
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_bytes((DESK.root / name).read_bytes())
-    monkeypatch.setattr(report, "draw", lambda *_: [(page.parent / picture, words) for picture, words in pictures])
-    pages.write(results(folder), page)
-    assert page.read_text("utf-8") == (DESK.root / name).read_text("utf-8")
-    assert all(((DESK.root / name).parent / picture).is_file() for picture, _ in pictures)
+def test_a_page_and_its_plots_are_those_of_its_records_to_the_last_byte(tmp_path, folder):
+    page = DESK.root / "reports" / PAGES[folder]
+    written, *pictures = pages.write(results(folder), tmp_path / page.name)
+    assert written.read_text("utf-8") == page.read_text("utf-8")
+    assert len(pictures) == 2
+    assert all(picture.read_bytes() == (page.parent / picture.name).read_bytes() for picture in pictures)

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 from harness.core.fields import Unit, Within
 from harness.core.plan import Plan
-from harness.core.process import last_line
 from harness.machine import gpus
 from harness.records.envelope import FAILED, OK, VOID, Envelope
 from harness.study import Batch, Block, Ended, Said, VoidError
@@ -71,11 +70,6 @@ class DeviceTest(Envelope):
     test_s: float = 0.0
     said: str | None = None
 
-    @property
-    def function(self) -> str:
-        """The id without parameters."""
-        return self.test.partition("[")[0]
-
 
 Record = DeviceTest
 
@@ -87,35 +81,27 @@ def blocks(settings: Settings, done: Sequence[DeviceTest]) -> Sequence[Block]:
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
-    """Run pytest and say what came of each test.
+    """Run pytest and say what came of each test; where it takes too long, it is interrupted.
 
     Raises:
         VoidError: too few GPUs, or no test that ran.
     """
-    session, found = group.session, gpus.found()
+    found, limit_s = gpus.found(), group.settings.limit_s
     if isinstance(found, str) or found.count < LEAST_GPUS:
         received = f"none ({found})" if isinstance(found, str) else found.count
         raise VoidError(f"expected {LEAST_GPUS} GPUs, received {received}")
-    session.opened(device=found.name)
+    group.session.opened(device=found.name)
     group.turn()
-    junit = group.folder / "junit.xml"
-    done = _pytest(session.slot, batch.trials[0].folder, junit, group.settings.limit_s)
+    slot, junit = group.session.slot, group.folder / "junit.xml"
+    bounds = ["timeout", "--foreground", "-s", "INT", "-k", f"{_TO_END_S:g}", f"{limit_s:g}"]
+    words = [f"--rootdir={slot}", "--import-mode=importlib", "-p", "no:cacheprovider", f"--junitxml={junit}"]
+    command = [*bounds, sys.executable, "-m", "pytest", batch.trials[0].folder, *words]
+    done = subprocess.run(command, cwd=slot, stdout=sys.stderr, check=False)
     if not (tests := outcomes(junit)):
-        last = last_line(done.stderr or done.stdout)
-        raise VoidError(f"expected tests that ran, received none; last: {last or 'nothing'}")
+        raise VoidError(f"expected tests that ran, received none: pytest ended with exit code {done.returncode}")
     if done.returncode == _INTERRUPTED:  # pytest writes of the test that it was at as if it had passed
         tests[-1] |= {"outcome": "interrupted", "said": "interrupted: the time for all tests was over"}
     yield Said(0, {"tests": tests, "gpus": found.count})
-
-
-def _pytest(slot: Path, folder: str, junit: Path, limit_s: float) -> "subprocess.CompletedProcess[str]":
-    """Run pytest, interrupted after so long."""
-    bounds = ["timeout", "--foreground", "-s", "INT", "-k", f"{_TO_END_S:g}", f"{limit_s:g}"]
-    words = [f"--rootdir={slot}", "--import-mode=importlib", "-p", "no:cacheprovider", f"--junitxml={junit}"]
-    command = [*bounds, sys.executable, "-m", "pytest", folder, *words]
-    done = subprocess.run(command, cwd=slot, capture_output=True, text=True, errors="replace", check=False)
-    sys.stderr.write(done.stdout + done.stderr)
-    return done
 
 
 def outcomes(junit: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ from harness.report.results import Results, attempts
 from harness.studies.device_tests.program import PASSED, DeviceTest
 
 CASES = Path(__file__).resolve().parents[3] / "docs" / "field-cases.md"
-GPU = "GPU"
 
 _NAMED = re.compile(r"(tests/\S+\.py::test_\w+)")
 _LEAD = (
@@ -22,19 +21,18 @@ _LEAD = (
 )
 
 
-Named = tuple[str, str, str]
-"""A test on GPUs that the page of cases names: the case, as K9; what it shows; the test's id without parameters."""
+def named(path: Path = CASES) -> list[tuple[str, str, str]]:
+    """The tests on GPUs of the page of cases: case, what it shows, and the test's id without parameters.
 
-
-def named(path: Path = CASES) -> list[Named]:
-    """The tests on GPUs of the page of cases, in its order; an empty cell stands for the one above it."""
+    An empty cell stands for the one above it.
+    """
     found, case, behaviour = [], "", ""
     for line in path.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) != 4 or not (test := _NAMED.fullmatch(cells[3])):
             continue
         case, behaviour = cells[0] or case, cells[1] or behaviour
-        if cells[2] == GPU:
+        if cells[2] == "GPU":
             found.append((case, behaviour, test[1]))
     return found
 
@@ -43,7 +41,9 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown, provenance last."""
     rows, wanted = _rows(results), named()
     cases = [[case, behaviour, f"`{function}`", _outcome(function, rows)] for case, behaviour, function in wanted]
-    others = dict.fromkeys(one.function for one in rows if one.function not in {function for *_, function in wanted})
+    others = dict.fromkeys(
+        _function(one) for one in rows if _function(one) not in {function for *_, function in wanted}
+    )
     bad = [f"{one.outcome or one.status}: `{one.test}`: {one.reason}" for one in rows if one.outcome != PASSED]
     machines = dict.fromkeys(f"{one.gpus} x {one.machine}; {one.created}" for one in rows)
     seconds = f"{len(rows)} tests in {sum(one.test_s for one in rows):.0f} s"
@@ -64,11 +64,9 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
 def summary(results: Results) -> str:
     """What a command prints at its end."""
     rows = _rows(results)
-    counts = Counter(one.outcome or f"{one.status}: {one.reason}" for one in rows)
-    bad = not_passed(rows, named())
-    return "\n".join(
-        [*(f"{count} {outcome}" for outcome, count in counts.items()), *(f"not passed: {one}" for one in bad)]
-    )
+    passed = sum(one.outcome == PASSED for one in rows)
+    bad = [f"not passed: {one}" for one in not_passed(rows, named())]
+    return "\n".join([f"{passed} of {len(rows)} tests passed", *bad, page.not_ok(results)])
 
 
 def status(results: Results) -> Exit:
@@ -83,14 +81,18 @@ def _rows(results: Results) -> list[DeviceTest]:
     return [one for rows in attempts(results.of(DeviceTest)) for one in rows]
 
 
-def not_passed(rows: Sequence[DeviceTest], wanted: Sequence[Named]) -> list[str]:
+def not_passed(rows: Sequence[DeviceTest], wanted: Sequence[tuple[str, str, str]]) -> list[str]:
     """Tests that are wanted and are not there, or of which one parameter did not pass."""
     outcomes: dict[str, set[str]] = {}
     for one in rows:
-        outcomes.setdefault(one.function, set()).add(one.outcome)
+        outcomes.setdefault(_function(one), set()).add(one.outcome)
     return sorted({function for *_, function in wanted if outcomes.get(function) != {PASSED}})
 
 
+def _function(one: DeviceTest) -> str:
+    return one.test.partition("[")[0]
+
+
 def _outcome(function: str, rows: Sequence[DeviceTest]) -> str:
-    counts = Counter(one.outcome for one in rows if one.function == function)
+    counts = Counter(one.outcome for one in rows if _function(one) == function)
     return ", ".join(f"{outcome} {count}" for outcome, count in sorted(counts.items())) or ABSENT

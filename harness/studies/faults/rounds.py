@@ -7,6 +7,7 @@ from typing import Any
 from afdep.device_errors import DeviceError
 from afdep.errors import AfdepError, MismatchError
 from harness.records.envelope import VOID
+from harness.records.errors import HarnessError
 from harness.study import Ended, VoidError
 
 EXACT, MISMATCH, NAMED, FAULT, STUCK, LEFT = "exact", "mismatch", "named error", "device fault", "hang", "peer lost"
@@ -20,7 +21,7 @@ ENDING = (FAULT, STUCK, LEFT, BROKEN)
 """Those that end its process."""
 
 
-class RoundError(Exception):
+class RoundError(HarnessError):
     """Why a round is not exact.
 
     Args:
@@ -30,7 +31,7 @@ class RoundError(Exception):
     """
 
     def __init__(self, kind: str, reason: str, exact: int = 0):
-        super().__init__(reason)
+        super().__init__(reason, "Its trial ends here: its record has what every rank says.")
         self.kind, self.exact = kind, exact
 
 

@@ -25,7 +25,6 @@ BACKENDS = {"cuda": ("harness.studies.sanitize.device",)}
 FINAL = (OK, FAILED)
 JUDGES_ENDINGS = True
 
-LAYOUT = "1A1F"
 SOUND = "sound"
 """The name of the tree as it is."""
 SILENCE = "silence"
@@ -33,13 +32,12 @@ LOG = "sanitizer.log"
 """What a tool writes, in the folder of its rank."""
 GOOD = ("silent", "reported", "reported on the other rank")
 
-_ERRORS_EXIT = 99
-"""Exit code that a tool is told to take where it has reported an error."""
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")
 _ERROR_AT = re.compile(
     r"^=========(?!.*Frame:).*\bat (?:0x[0-9a-f]+ in )?(?!0x)(\S.*?)(?:\+0x[0-9a-f]+|$| in )", re.MULTILINE
 )
 """Where a report places an error: memcheck in a line of its own, racecheck behind each of both accesses."""
+_NOT_OF_ERRORS = ("COMPUTE-SANITIZER", "Target application")
 
 Time = Annotated[float, Within(1, 86_400), Unit("s")]
 
@@ -49,14 +47,12 @@ class Injected:
     """A fault for a tool to find.
 
     Args:
-        tree: the name of the tree that has it.
         tool: that must report it.
         kernel: that it is in.
         what: it does, in words.
         edit: that injects it.
     """
 
-    tree: str
     tool: str
     kernel: str
     what: str
@@ -71,23 +67,21 @@ _OUT_OF_BOUNDS = """  if (prim::cta() == 0 && prim::warp() == 0)
 _UNORDERED = """  volatile int* injected = prim::shared<int>(200000);  // behind every slot of small rows
   prim::elect([&] { *injected = prim::warp(); });
 """
-INJECTED = (
-    Injected(
-        "bounds",
+INJECTED = {
+    "bounds": Injected(
         "memcheck",
         "copy_epilogue",
         "one thread writes a word just past the counts of experts",
         Edit(_FILE, _LAST, _LAST + _OUT_OF_BOUNDS),
     ),
-    Injected(
-        "shared",
+    "shared": Injected(
         "racecheck",
         "copy_epilogue",
         "all warps of a CTA write their number into one word of shared memory, and none waits for another",
         Edit(_FILE, _LAST, _LAST + _UNORDERED),
     ),
-)
-BY_TREE = {one.tree: one for one in INJECTED}
+}
+"""By the name of the tree that has it."""
 
 
 @dataclass(frozen=True)
@@ -164,22 +158,21 @@ Record = Sanitized
 def blocks(settings: Settings, done: Sequence[Sanitized]) -> Sequence[Block]:
     """Every tool on every arm of the sound tree, and each fault under its tool; one round."""
     trials = [Trial(tool, arm) for tool in settings.tools for arm in settings.arms]
-    trials += [Trial(one.tool, "afdep", one.tree) for one in INJECTED if one.tool in settings.tools]
+    trials += [Trial(one.tool, "afdep", tree) for tree, one in INJECTED.items() if one.tool in settings.tools]
     return () if done else [Block(tuple(_batch(settings, one) for one in trials))]
 
 
 def _batch(settings: Settings, trial: Trial) -> Batch:
-    edits = (BY_TREE[trial.tree].edit,) if trial.tree in BY_TREE else ()
-    command = ["compute-sanitizer", "--tool", trial.tool, "--target-processes", "all", "--log-file", LOG]
-    command += ["--error-exitcode", str(_ERRORS_EXIT)]
-    command += ["--report-api-errors", "no"] if trial.tool == "memcheck" else []
+    edits = (INJECTED[trial.tree].edit,) if trial.tree in INJECTED else ()
+    command = f"compute-sanitizer --tool {trial.tool} --target-processes all --log-file {LOG} --error-exitcode 99"
+    more = " --report-api-errors no" if trial.tool == "memcheck" else ""
     return Batch(
         (trial,),
         "cuda",
-        LAYOUT,
+        "1A1F",
         edits=edits,
         ranks_per_gpu=1,
-        tool=tuple(command),
+        tool=tuple(f"{command}{more}".split()),
         limit_s=settings.limit_s,
         expected_s=20.0,
     )
@@ -193,7 +186,7 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Sanitized]:
     """One row a rank, once the tools have ended."""
-    injected = BY_TREE.get(trial.tree)
+    injected = INJECTED.get(trial.tree)
     row = Sanitized(**vars(trial))
     if injected is not None:
         row = replace(row, control=injected.what, expects=injected.kernel)
@@ -203,31 +196,20 @@ def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Sanitize
         return []
     row = replace(row, version=version(batch.tool[0]))
     rows = [_of_rank(replace(row, rank=rank), rank, ended, ended.files) for rank in range(ended.num_ranks)]
-    return [_with_status(one, rows, ended.endings.get(one.rank or 0)) for one in rows]
+    return [one if outcome(one, rows) in GOOD else _bad(one, rows, ended) for one in rows]
 
 
 def _of_rank(row: Sanitized, rank: int, ended: Ended, files: Path) -> Sanitized:
-    said, ending = ended.said.get(rank, {}), ended.endings.get(rank)
+    said, code = ended.said.get(rank, {}), re.match(r"exit code (\d+)", ended.endings.get(rank, "exit code 0"))
     log = process.tail(files / str(rank) / LOG) or process.tail(files / f"{rank}.stderr")
-    code = re.match(r"exit code (\d+)", ending or "exit code 0")
-    return replace(
-        row,
-        native_digest=said.get("digest"),
-        exchanges=int(said.get("exchanges", 0)),
-        errors=errors_in(log),
-        in_kernel=reports_in(log, row.expects),
-        exit_code=int(code[1]) if code else None,
-        said=first_lines(log),
-        reason=said.get("failed"),
-    )
+    exchanges, digest = int(said.get("exchanges", 0)), said.get("digest")
+    row = replace(row, native_digest=digest, exchanges=exchanges, exit_code=int(code[1]) if code else None)
+    return replace(row, **read(log, row.expects))
 
 
-def _with_status(row: Sanitized, rows: Sequence[Sanitized], ending: str | None) -> Sanitized:
-    word = outcome(row, rows)
-    if word in GOOD:
-        return replace(row, reason=None)
-    why = "; ".join(filter(None, (word, row.reason, ending)))
-    return replace(row, status=FAILED, reason=why)
+def _bad(row: Sanitized, rows: Sequence[Sanitized], ended: Ended) -> Sanitized:
+    why = (outcome(row, rows), ended.said.get(row.rank or 0, {}).get("failed"), ended.endings.get(row.rank or 0))
+    return replace(row, status=FAILED, reason="; ".join(filter(None, why)))
 
 
 def outcome(row: Sanitized, rows: Sequence[Sanitized]) -> str:
@@ -247,23 +229,17 @@ def outcome(row: Sanitized, rows: Sequence[Sanitized]) -> str:
     return next(word for word, holds in words.items() if holds)
 
 
-def errors_in(log: str) -> int | None:
-    """What the tool counts in its summary."""
-    found = _SUMMARY.search(log)
-    return None if found is None else int(found[1] or found[2])
+def read(log: str, kernel: str) -> dict[str, Any]:
+    """What a tool's log says: how many errors, whether one is placed in this kernel, and its first lines of them.
 
-
-def reports_in(log: str, kernel: str) -> bool:
-    """Whether the tool places an error in this kernel: what else its log names, such as frames, says nothing."""
-    named = re.compile(rf"(?:^|[\s:]){re.escape(kernel)}(?:$|[(<])")
-    return any(named.search(place) for place in _ERROR_AT.findall(log))
-
-
-def first_lines(log: str) -> str:
-    """What the tool said first of errors, without its margin."""
+    What else it names, such as frames, says nothing of a place.
+    """
+    summary, named = _SUMMARY.search(log), re.compile(rf"(?:^|[\s:]){re.escape(kernel)}(?:$|[(<])")
+    errors = None if summary is None else int(summary[1] or summary[2])
     lines = [line.removeprefix("=========").strip() for line in log.splitlines() if line.startswith("===")]
-    told = [line for line in lines if line and not line.startswith(("COMPUTE-SANITIZER", "Target application"))]
-    return "\n".join(line for line in told if not _SUMMARY.search(line))[:600] if errors_in(log) != 0 else ""
+    told = [one for one in lines if one and not one.startswith(_NOT_OF_ERRORS) and not _SUMMARY.search(one)]
+    said = "\n".join(told)[:600] if errors != 0 else ""
+    return {"errors": errors, "in_kernel": any(map(named.search, _ERROR_AT.findall(log))), "said": said}
 
 
 @cache

@@ -62,23 +62,9 @@ def _runs(results: Results) -> list[list[Sanitized]]:
 
 
 def _table(runs: Sequence[Sequence[Sanitized]]) -> str:
-    lines = [
-        [
-            ABSENT if cell is None else str(cell)
-            for cell in (
-                one.tool,
-                one.arm,
-                one.tree,
-                one.rank,
-                one.exchanges,
-                one.errors,
-                one.exit_code,
-                outcome(one, run),
-            )
-        ]
-        for run in runs
-        for one in run
-    ]
+    columns = ("tool", "arm", "tree", "rank", "exchanges", "errors", "exit_code")
+    cells = [[*(getattr(one, name) for name in columns), outcome(one, run)] for run in runs for one in run]
+    lines = [[ABSENT if cell is None else str(cell) for cell in line] for line in cells]
     header = ["tool", "arm", "tree", "rank", "exchanges exact", "errors reported", "exit code", "outcome"]
     return table(header, lines, (3, 4, 5, 6))
 
