@@ -183,28 +183,27 @@ class Executor:
 
     def _in_turn(self, places: Sequence[Place]) -> None:
         """One at a time; each starts while the one before sets up, and waits."""
-        ahead: Start | None = None
+        ahead = self._launch(places[0])
         try:
             for one, following in itertools.zip_longest(places, places[1:]):
-                current, ahead = ahead or self._launch(one), None
+                current, ahead = ahead, None
                 if current is not None:
                     current.tell(GO)
-                if current is not None and following is not None:
+                if following is not None:
                     ahead = self._launch(following)
+                if current is not None:
                     if ahead is not None:
                         ahead.await_ready(MOST_TO_START_S)
-                self._to_the_end(one, current)
+                    self._to_the_end(one, current)
         finally:
             if ahead is not None:
                 ahead.close(keep=False)
 
     def _to_the_end(self, place: Place, start: Start | None = None) -> None:
         """Run a batch; where trials count by themselves, again as long as a start brings some of what is left."""
-        while not self._is_over():
+        while (start := start or self._launch(place)) is not None:
             before = len(self.ledger.wanted(place, self.run_name))
-            start = start or self._launch(place)
-            if start is not None:
-                self._finish(place.batch, start)
+            self._finish(place.batch, start)
             start = None
             if self.ledger.is_pair(place) or len(self.ledger.wanted(place, self.run_name)) in (0, before):
                 return
@@ -213,7 +212,9 @@ class Executor:
         return self._stopped is not None or time.monotonic() > self.limits.until
 
     def _launch(self, place: Place) -> Start | None:
-        """Start a batch; None where there is no place for it on this machine, once that is recorded."""
+        """Start a batch; None where the run is over, or this machine has no place for it, once that is recorded."""
+        if self._is_over():
+            return None
         batch, trace = place.batch, self.places.trace
         job = Job(
             plan=str(self.file.path.resolve()),

@@ -195,6 +195,5 @@ def test_without_a_daemon_every_process_is_void_with_its_words(refused):
     assert all(": void: needs MPS: MPS is not supported" in line for line in shown)
 
 
-@pytest.mark.xfail(strict=True, reason="core: Executor._in_turn launches a batch again that has no place here")
 def test_a_process_without_a_place_is_void_once(refused):
     assert [one.attempt for one in refused.records()] == [1] * 4
