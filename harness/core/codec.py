@@ -10,9 +10,10 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+Fields = Mapping[Any, Mapping[str, Any]]
+_NONE: Fields = {}
 
 
 def encode(value: Any) -> Any:
@@ -27,14 +28,36 @@ def encode(value: Any) -> Any:
     return [encode(one) for one in value] if isinstance(value, tuple | list) else value
 
 
-def decode(kind: type[T], data: Any) -> T:
+def decode(kind: Any, data: Any, known: Fields = _NONE) -> Any:
     """Read plain data as a dataclass with nested dataclasses, tuples, mappings and optional fields.
+
+    Args:
+        kind: what it becomes.
+        data: plain data.
+        known: by dataclass the types of fields that it leaves open.
 
     Raises:
         ValueError: another set of fields, or a value of another type.
     """
-    value: T = _decode(kind, data)
-    return value
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _decode_fields(kind, data, known)
+    if origin is typing.Annotated:
+        return decode(args[0], data, known)
+    if origin in (types.UnionType, typing.Union):
+        (inner,) = (arg for arg in args if arg is not type(None))
+        return None if data is None else decode(inner, data, known)
+    if origin is tuple:
+        return _decode_tuple(args, data, known)
+    if origin is Mapping:
+        return {str(key): decode(args[1], held, known) for key, held in dict(data).items()}
+    if origin is typing.Literal and data not in args:
+        raise ValueError(f"expected one of {', '.join(map(str, args))}, received {data!r}")
+    if kind is float and type(data) is int:
+        return float(data)
+    if origin is None and kind is not Any and type(data) is not kind:
+        raise ValueError(f"expected {kind.__name__}, received {data!r}")
+    return data
 
 
 def short_hash(letter: str, data: Any) -> str:
@@ -43,45 +66,17 @@ def short_hash(letter: str, data: Any) -> str:
     return letter + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _decode(kind: Any, data: Any) -> Any:
-    if dataclasses.is_dataclass(kind):
-        return _decode_fields(kind, data)
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
-        return _decode(args[0], data)
-    if origin is typing.Literal:
-        return _one_of(args, data)
-    if origin in (types.UnionType, typing.Union):
-        (inner,) = (arg for arg in args if arg is not type(None))
-        return None if data is None else _decode(inner, data)
-    if origin is tuple:
-        return _decode_tuple(args, data)
-    if origin in (dict, Mapping) or getattr(origin, "__name__", "") == "Mapping":
-        return {str(key): _decode(args[1], held) for key, held in dict(data).items()}
-    if kind is float and type(data) is int:
-        return float(data)
-    if kind is not Any and type(data) is not kind:
-        raise ValueError(f"expected {kind.__name__}, received {data!r}")
-    return data
-
-
-def _one_of(valid: tuple[Any, ...], data: Any) -> Any:
-    if data not in valid:
-        raise ValueError(f"expected one of {', '.join(map(str, valid))}, received {data!r}")
-    return data
-
-
-def _decode_fields(kind: Any, data: Any) -> Any:
-    hints = typing.get_type_hints(kind, include_extras=True)
+def _decode_fields(kind: Any, data: Any, known: Fields) -> Any:
+    hints = {**typing.get_type_hints(kind, include_extras=True), **known.get(kind, {})}
     fields = {one.name: hints[one.name] for one in dataclasses.fields(kind)}
     needed = {one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING}
     if not isinstance(data, dict) or not needed <= set(data) <= set(fields):
         raise ValueError(f"expected {kind.__name__} with {', '.join(fields)}, received {data!r}")
-    return kind(**{name: _decode(fields[name], held) for name, held in data.items()})
+    return kind(**{name: decode(fields[name], held, known) for name, held in data.items()})
 
 
-def _decode_tuple(args: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+def _decode_tuple(args: tuple[Any, ...], data: Any, known: Fields) -> tuple[Any, ...]:
     if not isinstance(data, list):
         raise ValueError(f"expected a list, received {data!r}")
     kinds = [args[0]] * len(data) if args[-1] is Ellipsis else list(args)
-    return tuple(_decode(kind, entry) for kind, entry in zip(kinds, data, strict=True))
+    return tuple(decode(kind, entry, known) for kind, entry in zip(kinds, data, strict=True))

@@ -20,11 +20,12 @@ from typing import Any
 from harness.core import journal, launch
 from harness.core.identity import Sources
 from harness.core.journal import Attempt, Journal, Told
-from harness.core.launch import Launched
-from harness.core.ledger import Ledger, Place
+from harness.core.launch import Start
+from harness.core.ledger import Ledger, Place, Progress
 from harness.core.plan import PlanFile
 from harness.core.trees import Slots
-from harness.records.envelope import OK, Envelope
+from harness.core.worker import GO, MEASURE, Job
+from harness.records.envelope import FAILED, OK, VOID
 from harness.study import Batch, VoidError
 
 MOST_TO_START_S = 60.0
@@ -63,15 +64,6 @@ class Limits:
     until: float = float("inf")
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A batch whose processes ended badly: why, and the folder with all that they said on standard error."""
-
-    batch: Batch
-    reason: str
-    folder: Path | None
-
-
 @dataclass
 class Executor:
     """One run of one plan.
@@ -82,12 +74,11 @@ class Executor:
         sources: Python files that a process may load from them.
         places: where it reads and writes.
         limits: of the run.
-        listen: told how far a batch has come.
-        judged: told of every trial and its rows.
+        progress: told how far a batch has come, and of every trial and its rows.
         environ: where allowed variables are taken from.
         now: the time of day in UTC.
         command: as it was typed.
-        failures: batches that ended badly.
+        failures: why batches ended badly, by the folder with all that their processes said on standard error.
     """
 
     file: PlanFile
@@ -95,19 +86,19 @@ class Executor:
     sources: Sources
     places: Places
     limits: Limits
-    listen: Callable[[Batch, str], None]
-    judged: Callable[[Any, Sequence[Envelope]], None]
+    progress: Progress
     environ: Mapping[str, str]
     now: Callable[[], datetime]
     command: str
-    failures: list[Failure] = field(default_factory=list)
+    failures: dict[Path, str] = field(default_factory=dict)
     run_name: str = field(default_factory=lambda: f"r{secrets.token_hex(4)}")
-    _alive: set[Launched] = field(default_factory=set)
+    _alive: set[Start] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: str | None = None
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.file, self.places.records, self.now, self.judged)
+        self.ledger = Ledger(self.file, self.places.records, self.now, self.progress)
+        self.progress.total = self.num_missing()
 
     def execute(self) -> None:
         """Run every round, up to the one that has no blocks."""
@@ -167,126 +158,111 @@ class Executor:
         return True
 
     def _run(self, places: Sequence[Place]) -> None:
+        """Run batches in order; the trees change places for those that want them swapped."""
+        kinds = itertools.groupby(places, key=lambda one: (one.batch.swapped, one.batch.backend))
+        for (swapped, backend), group in kinds:
+            with ExitStack() as behind, self._ended_by_errors():
+                if swapped:
+                    self.slots.swap()
+                    behind.callback(self.slots.swap)
+                (self._together if backend == "sim" else self._in_turn)(list(group))
+
+    @contextmanager
+    def _ended_by_errors(self) -> Iterator[None]:
+        """Whatever ends the block early ends every process first, and is why what they were at is void."""
         try:
-            for (swapped, backend), group in itertools.groupby(
-                places, key=lambda one: (one.batch.swapped, one.batch.backend)
-            ):
-                own = list(group)
-                with self._swapped(swapped):
-                    (self._together if backend == "sim" else self._in_turn)(own)
+            yield
         except BaseException as error:
             self.stop(f"interrupted by {getattr(error, 'name', None) or type(error).__name__}")
             raise
 
-    @contextmanager
-    def _swapped(self, swapped: bool) -> Iterator[None]:
-        """The trees change places for the block."""
-        if swapped:
-            self.slots.swap()
-        try:
-            yield
-        finally:
-            if swapped:
-                self.slots.swap()
-
     def _together(self, places: Sequence[Place]) -> None:
         """Several batches at a time: what one takes does not depend on the others."""
-        with ThreadPoolExecutor(self.limits.jobs) as pool:
-            futures = [pool.submit(self._to_the_end, one, None) for one in places]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException as error:
-                pool.shutdown(wait=False, cancel_futures=True)
-                self.stop(f"interrupted by {getattr(error, 'name', None) or type(error).__name__}")
-                raise
+        with ThreadPoolExecutor(self.limits.jobs) as pool, self._ended_by_errors():  # the pool waits for its threads
+            list(pool.map(self._to_the_end, places))
 
     def _in_turn(self, places: Sequence[Place]) -> None:
         """One at a time; each starts while the one before sets up, and waits."""
-        ahead: Launched | None = None
+        ahead = self._launch(places[0])
         try:
             for one, following in itertools.zip_longest(places, places[1:]):
-                current, ahead = ahead or self._launch(one), None
+                current, ahead = ahead, None
                 if current is not None:
-                    current.go()
-                if current is not None and following is not None:
+                    current.tell(GO)
+                if following is not None:
                     ahead = self._launch(following)
+                if current is not None:
                     if ahead is not None:
                         ahead.await_ready(MOST_TO_START_S)
-                self._to_the_end(one, current)
+                    self._to_the_end(one, current)
         finally:
             if ahead is not None:
                 ahead.close(keep=False)
 
-    def _to_the_end(self, place: Place, launched: Launched | None) -> None:
+    def _to_the_end(self, place: Place, start: Start | None = None) -> None:
         """Run a batch; where trials count by themselves, again as long as a start brings some of what is left."""
-        while not self._is_over():
+        while (start := start or self._launch(place)) is not None:
             before = len(self.ledger.wanted(place, self.run_name))
-            launched = launched or self._launch(place)
-            if launched is not None:
-                self._finish(place.batch, launched)
-            launched = None
+            self._finish(place.batch, start)
+            start = None
             if self.ledger.is_pair(place) or len(self.ledger.wanted(place, self.run_name)) in (0, before):
                 return
 
     def _is_over(self) -> bool:
         return self._stopped is not None or time.monotonic() > self.limits.until
 
-    def _launch(self, place: Place) -> Launched | None:
-        """Start a batch; None where there is no place for it on this machine, once that is recorded."""
-        batch, attempt = place.batch, self._attempt(place)
-        slot = self.slots.of(batch.tree, batch.swapped)
-        request = launch.Request(self.file, attempt, batch, slot, self.sources, self.places.scratch, self.environ)
+    def _launch(self, place: Place) -> Start | None:
+        """Start a batch; None where the run is over, or this machine has no place for it, once that is recorded."""
+        if self._is_over():
+            return None
+        batch, trace = place.batch, self.places.trace
+        job = Job(
+            plan=str(self.file.path.resolve()),
+            attempt=self._attempt(place),
+            slot=str(self.slots.of(batch.tree, batch.swapped)),
+            sources=self.sources,
+            trace=None if trace is None else str(trace.resolve()),
+        )
         try:
-            launched = launch.launch(request, self.places.trace)
+            start = launch.launch(job, self.file.plan, batch, self.places.scratch, self.environ)
         except VoidError as void:
-            self.ledger.record(Told(attempt, void=str(void), sealed=True))
+            self.ledger.record(Told(job.attempt, void=str(void), sealed=True))
             return None
         with self._lock:
-            self._alive.add(launched)
-        return launched
+            self._alive.add(start)
+        return start
 
     def _attempt(self, place: Place) -> Attempt:
-        wanted, created = tuple(self.ledger.wanted(place, self.run_name)), self.now().isoformat(timespec="seconds")
-        told = (wanted, 1 + self.ledger.attempts(place), self.run_name, self.command, created)
-        return Attempt(place.round, place.block, place.index, *told)
+        wanted, number = tuple(self.ledger.wanted(place, self.run_name)), 1 + self.ledger.attempts(place)
+        return Attempt(place.round, place.block, place.index, wanted, number, self.run_name, self.command)
 
-    def _finish(self, batch: Batch, launched: Launched) -> None:
+    def _finish(self, batch: Batch, start: Start) -> None:
         """Follow a batch to its end and record what came of it."""
-        book, limit_s = Journal(self.places.journals, launched.attempt), batch.limit_s or self.limits.timeout_s
+        book, limit_s = Journal(self.places.journals, start.job.attempt), batch.limit_s or self.limits.timeout_s
 
         def hear(rank: int, event: Mapping[str, Any]) -> None:
-            self._hear(batch, book, rank, event)
+            book.add(rank, event)
+            if event["event"] == journal.STAGE:
+                self.progress.stage(batch, str(event["text"]))
+            elif event["event"] == journal.SAID:
+                self.ledger.show(book.told, int(event["trial"]))
 
-        launched.go()
-        self.listen(batch, f"measures, for {limit_s:g} s at the most")
-        launched.measure()
+        start.tell(GO)
+        self.progress.stage(batch, f"measures, for {limit_s:g} s at the most")
+        start.tell(MEASURE)
         started = time.monotonic()
         try:
-            endings = launched.follow(hear, limit_s)
+            endings = start.follow(hear, limit_s)
         finally:
             with self._lock:
-                self._alive.discard(launched)
-        told = book.seal(endings, round(time.monotonic() - started, 3), launched.states())
-        rows = self.ledger.record(told, self._stopped, launched.folder)
+                self._alive.discard(start)
+        told = book.seal(endings, round(time.monotonic() - started, 3), start.states)
+        rows = self.ledger.record(told, self._stopped, start.folder)
         book.remove()
-        judged = getattr(self.ledger.program, "JUDGES_ENDINGS", False) and all(row.status == OK for row in rows)
-        failed = bool(endings) and self._stopped is None and not judged
+        statuses = {row.status for row in rows}
+        explained = statuses == {VOID} or (statuses == {OK} and getattr(self.ledger.program, "JUDGES_ENDINGS", False))
+        failed = bool(endings) and self._stopped is None and not explained
         if failed:
-            reason = next((str(row.reason) for row in rows if row.status != OK), "; ".join(endings.values()))
-            self.failures.append(Failure(batch, reason, launched.folder))
-        launched.close(keep=failed)
-
-    def _hear(self, batch: Batch, book: Journal, rank: int, event: Mapping[str, Any]) -> None:
-        kind = event["event"]
-        if kind == "said":
-            book.add(journal.SAID, rank=rank, trial=event["trial"], facts=event["facts"])
-            self.ledger.show(book.told, int(event["trial"]))
-        elif kind == "opened":
-            book.add(journal.OPENED, rank=rank, facts=event["facts"])
-        elif kind in (journal.VOID, journal.FAILED):
-            book.add(kind, rank=rank, reason=event["reason"])
-        elif kind == "ended" and event["outside"]:
-            book.add(journal.SPOILED, reason=f"loaded {', '.join(event['outside'])}, which the plan lacks")
-        elif kind == "stage":
-            self.listen(batch, str(event["text"]))
+            reasons = (str(row.reason) for row in rows if row.status == FAILED)
+            self.failures[start.folder] = next(reasons, "; ".join(endings.values()))
+        start.close(keep=failed)

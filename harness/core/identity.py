@@ -11,7 +11,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,19 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Library:
+    """A library that was built of an edited tree.
+
+    Args:
+        path: absolute.
+        digest: native digest that it must report.
+    """
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True)
 class Sources:
     """The Python files that a measuring process may load, relative to its slot."""
 
@@ -94,12 +107,3 @@ def files_digest(letter: str, root: Path, names: Iterable[str]) -> str:
 def machine_digest(constants: Mapping[str, float] | None) -> str | None:
     """Of the values of a machine's constants, whatever is said of them; None without a machine."""
     return None if constants is None else short_hash("k", dict(constants))
-
-
-def unlike(reported: Sequence[Identity]) -> str | None:
-    """Why the ranks of a group do not run one thing."""
-    for name in ("digest", "protocol", "switches"):
-        values = {rank: getattr(one, name) for rank, one in enumerate(reported)}
-        if len(set(values.values())) > 1:
-            return f"{name}: expected one on all ranks, received {values}"
-    return None

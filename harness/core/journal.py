@@ -17,7 +17,11 @@ from typing import Any, TextIO
 from harness.core.codec import decode, encode
 from harness.records import files
 
-SAID, OPENED, VOID, FAILED, SPOILED, SEALED = "said", "opened", "void", "failed", "spoiled", "sealed"
+READY, OPENED, STAGE, SAID, VOID, FAILED, ENDED = "ready", "opened", "stage", "said", "void", "failed", "ended"
+"""Events of a process: it has imported what it needs and waits; facts of the rank; how far it has come; facts of a
+trial; why nothing counts; why it failed; the end, with the files that it loaded from outside its sources."""
+
+SEALED = "sealed"
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,7 @@ class Attempt:
         trials: indices of the trials that were to run.
         number: from 1.
         run: random name of the command.
-        command, created: as typed, and when it began the batch.
-        native_digest: of the sources that it ran, edits included; None where none were planned.
-        compiler: what built them.
+        command: as typed.
     """
 
     round: int
@@ -41,9 +43,6 @@ class Attempt:
     number: int
     run: str
     command: str
-    created: str
-    native_digest: str | None = None
-    compiler: str | None = None
 
     @property
     def stem(self) -> str:
@@ -82,19 +81,19 @@ class Told:
     shown: set[int] = field(default_factory=set)
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """Take in one line behind the first."""
-        kind, rank = line["line"], int(line.get("rank", 0))
+        """Take in one line behind the first: an event of a rank, or the seal."""
+        kind, rank = line["event"], int(line["rank"])
         if kind == SAID:
             self.said.setdefault(int(line["trial"]), {})[rank] = dict(line["facts"])
         elif kind == OPENED:
             self.opened[rank] = self.opened.get(rank, {}) | dict(line["facts"])
         elif kind == VOID:
             self.void = self.void or str(line["reason"])
-        elif kind == SPOILED:
-            self.spoiled = str(line["reason"])
-            self.shown.clear()
         elif kind == FAILED:
             self.failures[rank] = str(line["reason"])
+        elif kind == ENDED and line["outside"]:
+            self.spoiled = f"loaded {', '.join(line['outside'])}, which the plan lacks"
+            self.shown.clear()
         elif kind == SEALED:
             self.endings = {int(one): str(why) for one, why in line["endings"].items()}
             self.seconds, self.states, self.sealed = float(line["seconds"]), list(line["states"]), True
@@ -113,20 +112,20 @@ class Journal:
         self.path = folder / f"{attempt.stem}-{secrets.token_hex(4)}.jsonl"
         self.told = Told(attempt)
         files.step("journal")
-        self._stream: TextIO = self.path.open("x", encoding="utf-8")
+        self._stream: TextIO = self.path.open("x", buffering=1, encoding="utf-8")  # each line is written at once
         fcntl.flock(self._stream, fcntl.LOCK_EX)
-        self._write({"attempt": encode(attempt)})
+        self._stream.write(json.dumps({"attempt": encode(attempt)}) + "\n")
 
-    def add(self, line: str, **fields: Any) -> None:
-        """Write a line at once."""
-        data = {"line": line, **fields}
-        self.told.take(json.loads(json.dumps(data)))
-        self._write(data)
+    def add(self, rank: int, event: Mapping[str, Any]) -> None:
+        """Write an event of a rank."""
+        line = json.dumps({"rank": rank, **event})
+        self.told.take(json.loads(line))
+        self._stream.write(f"{line}\n")
 
     def seal(self, endings: Mapping[int, str], seconds: float, states: list[dict[str, Any]]) -> Told:
         """Every process has ended: nothing can be added."""
         files.step("seal")
-        self.add(SEALED, endings={str(rank): why for rank, why in endings.items()}, seconds=seconds, states=states)
+        self.add(0, {"event": SEALED, "endings": endings, "seconds": seconds, "states": states})
         os.fsync(self._stream.fileno())
         return self.told
 
@@ -135,10 +134,6 @@ class Journal:
         files.step("remove")
         self.path.unlink(missing_ok=True)
         self._stream.close()
-
-    def _write(self, data: Mapping[str, Any]) -> None:
-        self._stream.write(json.dumps(data) + "\n")
-        self._stream.flush()
 
 
 def left_behind(folder: Path) -> Iterator[Told]:
@@ -159,8 +154,7 @@ def read(path: Path) -> Told | None:
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     told: Told | None = None
     with suppress(KeyError, ValueError):
-        for line in lines:
-            data = json.loads(line)
+        for data in map(json.loads, lines):
             if told is None:
                 told = Told(decode(Attempt, data["attempt"]))
             else:

@@ -1,84 +1,112 @@
-"""Where a batch runs on this machine: its folder, its GPUs and shares of them, its library, and then its processes."""
+"""One start of a batch: its place on this machine, its library, and its processes, followed together to their end."""
 
 import os
+import queue
+import secrets
 import shutil
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cache
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from afdep import Layout
-from harness.core import libraries
-from harness.core.identity import Sources
-from harness.core.job import Job
-from harness.core.journal import Attempt
-from harness.core.plan import PlanFile
-from harness.core.start import GRACE_S, Listen, Seat, Start
-from harness.core.trees import exclusive_directory
+from harness.core import process, trees
+from harness.core.journal import READY, VOID
+from harness.core.plan import Plan
+from harness.core.worker import Job
 from harness.errors import MpsError, PlacementError
 from harness.machine import gpus, keeper, mps
-from harness.machine.placement import Placement, place, planned
 from harness.study import Batch, VoidError
 
+GRACE_S = 5.0
+"""How long ranks may go on when one has ended, in good order or not: their waits time out in that time and name it."""
+_TICK_S = 0.1
 _TOOLS = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer")
 """Where a tool of CUDA may be that is not on the PATH."""
 
+Listen = Callable[[int, Mapping[str, Any]], None]
 
-@dataclass(frozen=True)
-class Request:
-    """A batch that is to be started.
+
+class Start:
+    """The processes of a batch, from their start to their end, with what they hold of this machine.
 
     Args:
-        file: its plan.
-        attempt: which batch, and which of its trials.
-        batch: the batch.
-        slot: the tree that it runs.
-        sources: Python files that its processes may load.
-        scratch: parent of its folder.
-        environ: where allowed variables are taken from.
+        job: what they are told; its folder takes a folder and a file for each process.
+        command: that each is started by.
+        environs: one a process, by rank where there are several.
+        grace_s: as GRACE_S, where waits of the ranks may take longer.
+        held: is given back when all have ended.
+
+    Attributes:
+        states: of the GPUs before and after, where ranks have some.
     """
 
-    file: PlanFile
-    attempt: Attempt
-    batch: Batch
-    slot: Path
-    sources: Sources
-    scratch: Path
-    environ: Mapping[str, str]
+    def __init__(
+        self, job: Job, command: Sequence[str], environs: Sequence[Mapping[str, str]], grace_s: float, held: ExitStack
+    ):
+        self.job, self.folder, self._grace_s, self._held = job, Path(job.folder), grace_s, held
+        self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
+        self._word, self._ready = secrets.token_hex(8), threading.Semaphore(0)
+        self.states: list[dict[str, Any]] = []
+        self.children: list[subprocess.Popen[str]] = []
+        try:
+            for index, environ in enumerate(environs):
+                self.children.append(self._begin(index, command, environ))
+        except BaseException:
+            self.kill()
+            raise
 
+    def await_ready(self, most_s: float) -> None:
+        """Wait until every process waits for its turn or has ended, or it has taken so long."""
+        end = time.monotonic() + most_s
+        for _ in self.children:
+            self._ready.acquire(timeout=max(0.0, end - time.monotonic()))
 
-class Launched:
-    """The processes of a batch, with what they hold of this machine."""
-
-    def __init__(self, attempt: Attempt, folder: Path, start: Start, held: ExitStack, environ: Mapping[str, str]):
-        self.attempt, self.folder = attempt, folder
-        self._start, self._held, self._environ = start, held, environ
-        self._states: list[dict[str, Any]] = []
-        self._on_gpus = False
-        self.await_ready, self.measure, self.kill = start.await_ready, start.measure, start.kill
-
-    def go(self) -> None:
-        """Its processes may take their GPUs."""
-        self._start.go()
-
-    def watch_gpus(self) -> None:
-        """Note the state of the GPUs now, and once more at the end."""
-        self._on_gpus, self._states = True, gpus.states(self._environ)
+    def tell(self, word: str) -> None:
+        """Say a word to every process: it may take its GPU, or measure."""
+        for child in self.children:
+            assert child.stdin is not None
+            with suppress(BrokenPipeError, ValueError):
+                child.stdin.write(f"{word}\n")
+                child.stdin.flush()
 
     def follow(self, listen: Listen, limit_s: float) -> dict[int, str]:
-        """As `Start.follow`."""
-        try:
-            return self._start.follow(listen, limit_s)
-        finally:
-            if self._on_gpus:
-                self._states += gpus.states(self._environ)
-            self._held.close()
+        """Pass on what each says until all have ended; whoever is left is ended.
 
-    def states(self) -> list[dict[str, Any]]:
-        """What the GPUs said of themselves, before and after."""
-        return self._states
+        Returns:
+            By index why a process ended badly.
+        """
+        limit, deadline = time.monotonic() + limit_s, float("inf")
+        speaking = set(range(len(self.children)))
+        try:
+            while speaking and time.monotonic() < min(limit, deadline):
+                with suppress(queue.Empty):
+                    index, event = self._heard.get(timeout=_TICK_S)
+                    if event is not None:
+                        listen(index, event)
+                    else:
+                        speaking.discard(index)
+                        deadline = min(deadline, time.monotonic() + self._grace_s)
+            timed_out = time.monotonic() >= limit
+            for index in set(range(len(self.children))) - speaking:
+                with suppress(subprocess.TimeoutExpired):  # it has said its last word, and is on its way out
+                    self.children[index].wait(self._grace_s)
+        finally:
+            self.kill()
+            self._held.close()
+        return self._endings(listen, speaking, limit_s, timed_out)
+
+    def kill(self) -> None:
+        """End every process with everything it has started."""
+        for child in self.children:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
 
     def close(self, keep: bool) -> None:
         """End what is left; its folder goes unless somebody is to look into it."""
@@ -87,57 +115,98 @@ class Launched:
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _endings(self, listen: Listen, speaking: set[int], limit_s: float, timed_out: bool) -> dict[int, str]:
+        """Why processes ended badly, once all have; of one that somebody else ended it is said that it is void."""
+        endings = {}
+        for index, child in enumerate(self.children):
+            code = child.wait()
+            if index in speaking and not timed_out:
+                endings[index] = f"ended: another rank was gone for {self._grace_s:.0f} s"
+            elif -code in process.SIGNALS:
+                reason = f"interrupted: somebody ended the process by {process.signal_name(-code)}"
+                listen(index, {"event": VOID, "reason": reason})
+            elif code != 0 or index in speaking:
+                said, _ = process.last_words(process.tail(self._stderr(index)))
+                endings[index] = process.ending(code, limit_s if index in speaking else None, said)
+        return endings
 
-def launch(request: Request, trace: Path | None) -> Launched:
+    def _begin(self, index: int, command: Sequence[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
+        own = self.folder / str(index)
+        own.mkdir(exist_ok=True)
+        with self._stderr(index).open("wb") as stderr:
+            child = subprocess.Popen(
+                command,
+                cwd=own,
+                env={**environ, process.WORD: self._word},
+                stdin=subprocess.PIPE,  # its end is the end of this process
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        threading.Thread(target=self._read, args=(index, child), daemon=True).start()
+        return child
+
+    def _stderr(self, index: int) -> Path:
+        return self.folder / f"{index}.stderr"
+
+    def _read(self, index: int, child: "subprocess.Popen[str]") -> None:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if (event := process.hear(line, self._word)) is not None:
+                self._heard.put((index, event))
+                if event["event"] == READY:
+                    self._ready.release()
+        self._heard.put((index, None))
+        self._ready.release()
+
+
+def launch(job: Job, plan: Plan, batch: Batch, scratch: Path, environ: Mapping[str, str]) -> Start:
     """Start a batch.
+
+    Args:
+        job: what its processes are told, beside what is found here.
+        plan: of the batch.
+        batch: with all of its trials.
+        scratch: parent of the folder that it starts in.
+        environ: where allowed variables are taken from.
 
     Raises:
         VoidError: this machine has no place for it.
     """
-    batch, held = request.batch, ExitStack()
-    on_gpus = batch.backend == "cuda" and batch.layout is not None
-    placement = _placement(batch) if on_gpus else None
-    tool = _tool(batch, request.environ)
+    (placement, room), tool, held = _placement(batch), _tool(batch, environ), ExitStack()
     try:
-        shares = held.enter_context(mps.shares(placement, request.environ)) if placement else [{}]
+        shares = held.enter_context(mps.shares(placement, environ)) if placement else [{}]
     except MpsError as error:
-        held.close()
         raise VoidError(f"needs MPS: {error.reason}") from error
-    folder = exclusive_directory(request.scratch, "batch").resolve()
+    folder = trees.exclusive_directory(scratch, "batch").resolve()
     try:
-        seats = [Seat(rank if placement else None, share, tool) for rank, share in enumerate(shares)]
-        start = Start(_job(request, folder, placement, trace), request.slot, seats, request.environ, _grace_s(request))
+        slot, built = Path(job.slot), batch.built if batch.backend == "cuda" else ()
+        libraries = tuple(trees.library(slot, edits) for edits in built)
+        ranks_on = tuple(seat.gpu for seat in placement.seats) if placement else ()
+        told = replace(job, libraries=libraries, gpus=ranks_on, room=room, folder=str(folder))
+        command = [*tool, *process.command("harness.core.worker", str(told.save()))]
+        usual, port = process.environment(slot, environ), _free_port()
+        environs = [{**usual, **_in_group(rank, len(shares), port), **one} for rank, one in enumerate(shares)]
+        start = Start(told, command, environs, float(getattr(plan.settings, "grace_s", GRACE_S)), held)
+        if tool:  # it may not pass on the end of its input
+            keeping = held.enter_context(keeper.kept())
+            for child in start.children:
+                keeping.group(child.pid)
+        if placement:
+            start.states += gpus.states(environ)
+            held.callback(lambda: start.states.extend(gpus.states(environ)))
+        return start
     except BaseException:
         held.close()
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    if batch.tool:  # a tool may not pass on the end of its input
-        keeping = held.enter_context(keeper.kept())
-        for pid in start.pids:
-            keeping.group(pid)
-    launched = Launched(request.attempt, folder, start, held, request.environ)
-    if on_gpus:
-        launched.watch_gpus()
-    return launched
 
 
-def _job(request: Request, folder: Path, placement: Placement | None, trace: Path | None) -> Path:
-    attempt, batch = request.attempt, request.batch
-    built = batch.built if batch.backend == "cuda" else ()
-    return Job(
-        plan=str(request.file.path.resolve()),
-        round=attempt.round,
-        block=attempt.block,
-        batch=attempt.batch,
-        trials=attempt.trials,
-        slot=str(request.slot),
-        sources=request.sources,
-        libraries=tuple(libraries.edited(request.slot, edits) for edits in built),
-        gpus=tuple(seat.gpu for seat in placement.seats) if placement else (),
-        folder=str(folder),
-        trace=None if trace is None else str(trace.resolve()),
-        room=_room(placement),
-    ).save()
+def place_of(tool: str, environ: Mapping[str, str]) -> str | None:
+    """Where a tool is on this machine, or None."""
+    return shutil.which(tool, path=os.pathsep.join((environ.get("PATH", ""), *_TOOLS)))
 
 
 def _tool(batch: Batch, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -153,42 +222,35 @@ def _tool(batch: Batch, environ: Mapping[str, str]) -> tuple[str, ...]:
     return (found, *batch.tool[1:])
 
 
-def place_of(tool: str, environ: Mapping[str, str]) -> str | None:
-    """Where a tool is on this machine, or None."""
-    return shutil.which(tool, path=os.pathsep.join((environ.get("PATH", ""), *_TOOLS)))
-
-
-def _grace_s(request: Request) -> float:
-    """How long ranks may go on when one is gone: their waits time out and name it."""
-    return float(getattr(request.file.plan.settings, "grace_s", GRACE_S))
-
-
-@cache
-def _gpus_here() -> gpus.Gpus | str:
-    return gpus.found()
-
-
-def _placement(batch: Batch) -> Placement:
-    """The GPU of every rank.
+def _placement(batch: Batch) -> tuple[gpus.Placement | None, int | None]:
+    """The GPU of every rank, and where some share one the SMs that the main kernels of each have room on.
 
     Raises:
         VoidError: no GPUs, or too few of them.
     """
-    here = _gpus_here()
-    if isinstance(here, str):
+    if batch.backend != "cuda" or batch.layout is None:
+        return None, None
+    if isinstance(here := gpus.found(), str):
         raise VoidError(here)
-    layout = Layout.parse(batch.layout)
+    layout, planned = Layout.parse(batch.layout), batch.ranks_per_gpu
     try:
-        placement = place(layout, here.count) if batch.ranks_per_gpu is None else planned(layout, batch.ranks_per_gpu)
+        found = gpus.place(layout, here.count) if planned is None else gpus.planned(layout, planned)
     except PlacementError as error:
         raise VoidError(error.problem) from error
-    needed = 1 + max(seat.gpu for seat in placement.seats)
-    if here.count < needed:
+    if here.count < (needed := 1 + max(seat.gpu for seat in found.seats)):
         raise VoidError(f"{layout} as placed needs {needed} GPUs, this machine shows {here.count}")
-    return placement
+    return found, found.room(here.sms) if found.is_shared else None
 
 
-def _room(placement: Placement | None) -> int | None:
-    """SMs that each rank's main kernels have room on where ranks share a GPU; None where each has its own."""
-    here = _gpus_here()
-    return None if placement is None or not placement.is_shared or isinstance(here, str) else placement.room(here.sms)
+def _in_group(rank: int, num_ranks: int, port: int) -> dict[str, str]:
+    """A rank's place in its group, and no NVLink multicast; nothing for a process that holds all ranks."""
+    if num_ranks == 1:
+        return {}
+    place = {"RANK": str(rank), "WORLD_SIZE": str(num_ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {**place, "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1"}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a plan has and what it lacks: its rows by trial, and the judging of what batches said."""
+"""What a plan has and what it lacks: its rows by trial, the judging of what batches said, and a line of each."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,13 +10,59 @@ from typing import Any
 from afdep import Layout
 from harness import study
 from harness.core.journal import Told
-from harness.core.plan import PlanFile
+from harness.core.plan import Plan, PlanFile
 from harness.records import table
-from harness.records.envelope import OK, Envelope
+from harness.records.envelope import FAILED, OK, Envelope
 from harness.study import Batch, Block, Ended
 
 _FACTS = ("code_digest", "gpu_uuid", "driver", "torch", "compiler", "affinity")
 """What a rank says of itself that every row of it has."""
+
+_QUIET = 200
+"""From so many trials on, one in a hundredth has a line, beside each that failed and the first void of a reason."""
+
+
+class Progress:
+    """Counts trials.
+
+    Args:
+        plan: its program may say what a trial is (`label`) and what rows that are ok hold (`figure`).
+        clock: seconds since any fixed moment.
+        print_line: where lines go.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float], print_line: Callable[[str], None]):
+        program: Any = study.program(plan.study)
+        label, figure = getattr(program, "label", None), getattr(program, "figure", None)
+        self._label: Callable[[Any], str] = (lambda trial: label(plan.settings, trial)) if label else str
+        self._figure: Callable[[Sequence[Envelope]], str] = figure or (lambda rows: OK)
+        self._clock, self._print = clock, print_line
+        self._began = clock()
+        self._lock = threading.Lock()
+        self.total, self.done = 0, 0
+        self._reasons: set[str | None] = {None}
+
+    def stage(self, batch: Batch, text: str) -> None:
+        """How far a batch has come; of the simulator nobody waits for it."""
+        if batch.backend == "cuda":
+            with self._lock:
+                name = self._label(batch.trials[0])
+                more = f" and {len(batch.trials) - 1} more" if len(batch.trials) > 1 else ""
+                self._print(f"  {name}{more}: {text}  ({self._clock() - self._began:.1f} s)")
+
+    def judged(self, trial: Any, rows: Sequence[Envelope]) -> None:
+        """What came of a trial."""
+        with self._lock:
+            self.done += 1
+            self.total = max(self.total, self.done)
+            status = rows[0].status if rows else "no record"
+            reason = rows[0].reason if rows else "no record"
+            notable = status == FAILED or reason not in self._reasons
+            self._reasons.add(reason)
+            if self.total < _QUIET or notable or self.done % (self.total // 100) == 0 or self.done == self.total:
+                said = self._figure(rows) if status == OK else f"{status}: {reason}"
+                count = f"[{self.done:{len(str(self.total))}d}/{self.total}]"
+                self._print(f"{count} {self._label(trial)}: {said}  ({self._clock() - self._began:.1f} s)")
 
 
 @dataclass(frozen=True)
@@ -41,13 +87,13 @@ class Ledger:
         file: the plan.
         folder: of its record files.
         now: the time of day in UTC.
-        judged: told of every trial and its rows as they are judged.
+        progress: told of every trial and its rows as they are judged.
     """
 
     file: PlanFile
     folder: Path
     now: Callable[[], datetime]
-    judged: Callable[[Any, Sequence[Envelope]], None] = lambda trial, rows: None
+    progress: Progress
     rounds: list[tuple[Block, ...]] = field(default_factory=list)
     _rows: dict[str, list[Envelope]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -154,7 +200,7 @@ class Ledger:
         rows = [self._stamped(one, told, batch, trial) for one in found]
         if rows and index not in told.shown:
             told.shown.add(index)
-            self.judged(trial, rows)
+            self.progress.judged(trial, rows)
         return rows
 
     def _stamped(self, row: Envelope, told: Told, batch: Batch, trial: Any) -> Envelope:
@@ -175,7 +221,7 @@ class Ledger:
             created=self.now().isoformat(timespec="seconds"),
             backend=batch.backend,
             machine=str(facts.get("device") or row.machine),
-            native_digest=row.native_digest or attempt.native_digest or tree.native_digest(batch.backend),
+            native_digest=row.native_digest or tree.native_digest(batch.backend),
             library_digest=tree.library_digest,
             measuring_digest=plan.measuring_digest,
             machine_digest=plan.machine_digest if batch.backend == "sim" else None,

@@ -21,7 +21,7 @@ from harness.core import process
 from harness.core.codec import decode
 from harness.core.executor import Executor, Limits, Places
 from harness.core.identity import Sources
-from harness.core.progress import Progress
+from harness.core.ledger import Progress
 from harness.core.trees import Slots
 from harness.errors import Exit, HarnessError, UsageError, valid_names
 from harness.records.envelope import FAILED, OK
@@ -101,22 +101,19 @@ def run_plan(one: Entry, folder: Path) -> int:
     out = folder / OUT
     places = Places(out / "records" / one.plan, out / "journals" / one.plan, out / "scratch")
     slots = Slots((folder / SLOTS / one.slots).resolve(), one.num_trees)
-    progress = Progress(file.plan, time.monotonic, _say)
     limits = Limits(one.jobs, one.timeout_s, time.monotonic() + one.limit_s)
     executor = Executor(
         *(file, slots, one.sources, places, limits),
-        progress.stage,
-        progress.judged,
+        Progress(file.plan, time.monotonic, _say),
         os.environ,
         lambda: datetime.now(UTC),
         f"./{RUN} {one.name}",
     )
-    progress.total = executor.num_missing()
-    _say(f"plan {one.plan}: {progress.total} trials to run")
+    _say(f"plan {one.plan}: {executor.progress.total} trials to run")
     with process.stopped_by_signals():
         executor.execute()
-    for failure in executor.failures:
-        _say(f"failed: {failure.reason}; all of stderr in {failure.folder}")
+    for place, reason in executor.failures.items():
+        _say(f"failed: {reason}; all of stderr in {place}")
     counted = Counter(row.status for row in executor.ledger.rows)
     _say(f"{one.name}: {', '.join(f'{count} {name}' for name, count in sorted(counted.items())) or 'no'} records")
     statuses = set(counted)

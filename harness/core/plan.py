@@ -4,18 +4,18 @@ Its hash covers everything that decides a figure and nothing else: no time, no h
 that follow from results are written beside it, each once.
 """
 
-import dataclasses
 import fcntl
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from harness import study
-from harness.core.codec import decode, encode, short_hash
+from harness.core.codec import Fields, decode, encode, short_hash
 from harness.core.identity import Identity
 from harness.errors import PlanError
 from harness.records import files
@@ -77,11 +77,11 @@ class Plan:
     measuring_digest: str
     machine_digest: str | None
     blocks: tuple[Block, ...]
-    format: int = FORMAT
+    format: int = field(default_factory=lambda: FORMAT)  # no stated default: it is part of every plan
 
     @cached_property
     def plan_hash(self) -> str:
-        return short_hash("p", as_data(self))
+        return short_hash("p", encode(self))
 
     def trial_key(self, batch: Batch, trial: Any) -> str:
         """Key of a trial's records: the plan, the trial, and the native digest of the tree that it runs."""
@@ -97,44 +97,16 @@ class Plan:
         """Why no comparison of this plan means anything: two arms have one identity without an A/A; else None."""
         if getattr(self.settings, "declared_aa", True):
             return None
-        for index, arm in enumerate(self.arms):
-            for other in self.arms[:index]:
-                if (other.identity, other.backend) == (arm.identity, arm.backend):
-                    return f"arms {other.name} and {arm.name} have one identity ({arm.identity.digest}) without an A/A"
+        for one, other in itertools.combinations(self.arms, 2):
+            if (one.identity, one.backend) == (other.identity, other.backend):
+                return f"arms {one.name} and {other.name} have one identity ({one.identity.digest}) without an A/A"
         return None
 
 
-def as_data(plan: Plan) -> dict[str, Any]:
-    """The plan as plain data, without what has its stated default, but with its format."""
-    return {**encode(plan), "format": plan.format}
-
-
-def from_data(data: Mapping[str, Any]) -> Plan:
-    """A plan from plain data.
-
-    Raises:
-        ValueError: data of another shape, or of a study that is not here.
-    """
-    program = study.program(str(data["study"]))
-    held = {**data, "settings": None, "blocks": []}
-    plan = decode(Plan, held)
-    settings = decode(program.Settings, data["settings"])
-    return dataclasses.replace(plan, settings=settings, blocks=blocks_from(data["blocks"], program.Trial))
-
-
-def blocks_from(data: Sequence[Mapping[str, Any]], trial: type[Any]) -> tuple[Block, ...]:
-    """The blocks of a round from plain data, with the trials of their study."""
-    return tuple(_block(one, trial) for one in data)
-
-
-def _block(data: Mapping[str, Any], trial: type[Any]) -> Block:
-    batches = tuple(
-        dataclasses.replace(
-            decode(Batch, {**one, "trials": []}), trials=tuple(decode(trial, held) for held in one["trials"])
-        )
-        for one in data["batches"]
-    )
-    return dataclasses.replace(decode(Block, {**data, "batches": []}), batches=batches)
+def _known(study_name: str) -> Fields:
+    """The types of fields that plans leave to their study."""
+    program = study.program(study_name)
+    return {Plan: {"settings": program.Settings}, Batch: {"trials": tuple[program.Trial, ...]}}  # type: ignore[name-defined]
 
 
 @dataclass(frozen=True)
@@ -160,16 +132,15 @@ class PlanFile:
     def rounds(self) -> Iterator[tuple[Block, ...]]:
         """Every round that is written, the plan's own first."""
         yield self.plan.blocks
-        trial = study.program(self.plan.study).Trial
-        number = 1
+        known, number = _known(self.plan.study), 1
         while (path := self._round(number)).exists():
-            yield blocks_from(json.loads(path.read_text(encoding="utf-8")), trial)
+            yield decode(tuple[Block, ...], json.loads(path.read_text(encoding="utf-8")), known)
             number += 1
 
     def add_round(self, number: int, blocks: Sequence[Block]) -> tuple[Block, ...]:
         """Write a round that follows from results, or take the one that is there: none is ever derived twice."""
         files.step("round")
-        content = json.dumps([encode(one) for one in blocks], indent=1) + "\n"
+        content = json.dumps(encode(blocks), indent=1) + "\n"
         with suppress(FileExistsError):
             files.publish(self._round(number), content.encode())
         return list(self.rounds())[number]
@@ -192,35 +163,30 @@ def save(folder: Path, plan: Plan, created: str, command: str) -> PlanFile:
         OSError: no place for it.
     """
     path = folder / f"{plan.plan_hash}.json"
-    content = {"plan_hash": plan.plan_hash, "created": created, "command": command, "plan": as_data(plan)}
+    content = {"plan_hash": plan.plan_hash, "created": created, "command": command, "plan": encode(plan)}
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
     try:
-        files.publish(path, text.encode(), lambda written: _verify(path, written))
+        files.publish(path, text.encode(), lambda written: load(path, written))
     except FileExistsError:
-        try:
+        with suppress(PlanError):
             return load(path)
-        except PlanError:
-            files.replace(path, text.encode())
+        files.replace(path, text.encode())
     return load(path)
 
 
-def load(path: Path) -> PlanFile:
+def load(path: Path, stored: Path | None = None) -> PlanFile:
     """Read a plan file of this format and check that its content has the hash it is named after.
+
+    Args:
+        path: of the plan.
+        stored: where its content lies; at this path if None.
 
     Raises:
         PlanError: missing, damaged, altered, of another format or of a study that is not here.
     """
-    return _check(path, path)
-
-
-def _verify(path: Path, written: Path) -> None:
-    _check(path, written)
-
-
-def _check(path: Path, stored: Path) -> PlanFile:
     try:
-        data: Any = json.loads(stored.read_text(encoding="utf-8"))
-        plan = from_data(data["plan"])
+        data: Any = json.loads((stored or path).read_text(encoding="utf-8"))
+        plan: Plan = decode(Plan, data["plan"], _known(str(data["plan"]["study"])))
         created, command = str(data["created"]), str(data["command"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

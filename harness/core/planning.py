@@ -1,22 +1,37 @@
-"""Makes a plan: exports the trees, asks each what it is, and lets the program say what is run and in which order."""
+"""Makes a plan: exports the trees, asks each what it is, and lets the program say what is run and in which order.
 
+A tree is asked in a fresh process, which builds it on the way: `python -P -m harness.core.planning REQUEST` prints one
+JSON line: native digests, the identity of each arm, and the Python files that driver, workers and ranks of the study
+load. REQUEST is JSON with `study`, `backends` and `arms`, each an arm with its backend and the shape of a World.
+Packages that this machine lacks are stood in for there, so that what is loaded does not depend on them: a plan for GPUs
+can be made where there is no torch.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
-from afdep import Machine
+import afdep
 from harness import study
-from harness.core import process, trees
-from harness.core.codec import decode
-from harness.core.identity import EXTERNAL, Identity, Sources, machine_digest
+from harness.core import process, trees, worker
+from harness.core.identity import EXTERNAL, Identity, Sources, loaded, machine_digest
 from harness.core.plan import Plan, PlannedArm, Tree
 from harness.core.trees import Slots
 from harness.errors import TreeError
 from harness.study import Asked
+
+OPTIONAL = ("torch", "deep_ep")
+_DRIVER = ("harness.core.executor", "harness.ranks.contract")
 
 
 @dataclass(frozen=True)
@@ -82,12 +97,6 @@ def make(wanted: Wanted, repository: Path, exports: Path, environ: Mapping[str, 
         raise
 
 
-def ask(study_name: str, slot: Path, backends: Sequence[str], environ: Mapping[str, str]) -> Sources:
-    """The files that processes of a study may load from a slot that is in place."""
-    report = _ask(slot, "in place", {"study": study_name, "backends": list(backends), "arms": []}, environ)
-    return Sources(tuple(report["library"]), tuple(report["measuring"]))
-
-
 def _arms(wanted: Wanted, owners: Sequence[int], tree: int) -> list[dict[str, Any]]:
     """The arms of a tree, as its probe takes them."""
     own = [one for one in wanted.arms if one.shape is not None and owners[one.tree] == tree]
@@ -97,7 +106,7 @@ def _arms(wanted: Wanted, owners: Sequence[int], tree: int) -> list[dict[str, An
 def _ask(slot: Path, name: str, request: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as start:
         done = subprocess.run(
-            process.command("harness.core.probe", json.dumps(request)),
+            process.command("harness.core.planning", json.dumps(request)),
             cwd=start,
             env=process.environment(slot.resolve(), environ),
             stdin=subprocess.DEVNULL,
@@ -143,7 +152,7 @@ def _plan(
             one.name,
             owners[one.tree],
             one.backend,
-            Identity(EXTERNAL, one.name) if one.shape is None else _identity(next(found[owners[one.tree]])),
+            Identity(EXTERNAL, one.name) if one.shape is None else Identity.from_report(next(found[owners[one.tree]])),
         )
         for one in wanted.arms
     )
@@ -171,8 +180,49 @@ def _constants(wanted: Wanted, folder: Path) -> Mapping[str, float] | None:
     """Of the simulated machine, which is one in all slots."""
     opened_on = {str(one.shape["machine"]) for one in wanted.arms if one.shape and "machine" in one.shape}
     name = wanted.machine or next(iter(opened_on), None)
-    return None if name is None else Machine.load(name, folder).constants()
+    return None if name is None else afdep.Machine.load(name, folder).constants()
 
 
-def _identity(report: Mapping[str, Any]) -> Identity:
-    return decode(Identity, {**report, "switches": [list(pair) for pair in report["switches"]]})
+class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules of optional packages that are not installed, all of whose names are there and mean nothing."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        ours = name.partition(".")[0] in OPTIONAL
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if ours else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        stand_in: Any = MagicMock(name=spec.name)
+        stand_in.__path__ = []
+        stand_in.__spec__ = spec
+        return stand_in  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        return None
+
+
+def describe(request: dict[str, Any]) -> dict[str, Any]:
+    """What the loaded tree is."""
+    sys.meta_path.append(_Absent())  # behind all others: what is installed is taken as it is
+    program: Any = study.program(request["study"])
+    wanted = [module for backend in request["backends"] for module in worker.backends(program, backend)]
+    for module in (*_DRIVER, *wanted):
+        importlib.import_module(module)
+    contract = importlib.import_module("harness.ranks.contract")
+    for backend in request["backends"]:
+        contract.load(backend)
+    library, own = (Path(str(one.__file__)).resolve().parents[1] for one in (afdep, study))
+    more = [path for part in getattr(program, "EXPORTED", ()) for path in (own / part, *(own / part).rglob("*.py"))]
+    files = (path.relative_to(own).as_posix() for path in more if path.is_file())
+    return {
+        "contract": contract.number(),
+        "native": {backend: contract.native_digest(backend) for backend in request["backends"]},
+        "identities": [vars(Identity.from_report(contract.identity(**one))) for one in request["arms"]],
+        "library": loaded("afdep", library),
+        "measuring": [*loaded("harness", own), *files],
+    }
+
+
+if __name__ == "__main__":
+    mouth = process.Mouth()
+    mouth.say(process.REPORT, **describe(json.loads(sys.argv[1])))
+    process.leave(0)

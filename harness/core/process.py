@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -189,7 +188,7 @@ def hear(line: str, word: str = "") -> dict[str, Any] | None:
         data = json.loads(line)
     except ValueError:
         return None
-    return data if isinstance(data, dict) and "event" in data and data.get("word") == word else None
+    return data if isinstance(data, dict) and "event" in data and data.pop("word", None) == word else None
 
 
 def leave_with_the_starter(hear_word: Callable[[str], None] = lambda word: None) -> None:
@@ -201,18 +200,6 @@ def leave_with_the_starter(hear_word: Callable[[str], None] = lambda word: None)
         os._exit(ORPHANED)
 
     threading.Thread(target=listen, daemon=True).start()
-
-
-def leave_with_the_parent() -> None:
-    """End this process of a pool when its parent ends: one that is killed would leave it waiting for ever."""
-
-    def wait() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(ORPHANED)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def leave(status: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Source trees in neutral places: a git revision, the working tree or an installed one, exported to slots.
+"""Source trees in neutral places: a git revision, the working tree or an installed one, exported to slots and edited.
 
 A slot is slot0 or slot1 inside a folder made exclusively for one run, so neither its name nor the text of any override
 says which tree it holds. The running harness is laid over each export: all arms share one method. Exported bytes are
@@ -9,30 +9,31 @@ import os
 import secrets
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import afdep
+from afdep import build, native_digest
+from harness.core.codec import encode, short_hash
+from harness.core.identity import Library
 from harness.errors import TreeError
 from harness.study import Edit
 
 WORKING, INSTALLED = "working", "installed"
 EXPORTED = ("afdep", "vendor", "conf")
+NATIVE = ("vendor", "afdep")
+"""What a native library is built from."""
 LAID_OVER = ("harness", "conf/machine")
 _COMPILED = (".pyc", ".pyo", ".so", ".o")
 
 
 def exclusive_directory(parent: Path, stem: str) -> Path:
     """Make a directory that no other process has: `stem` and a random part; the parent is made if missing."""
-    parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        path = parent / f"{stem}-{secrets.token_hex(6)}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
+    path = parent / f"{stem}-{secrets.token_hex(6)}"
+    path.mkdir(parents=True)
+    return path
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,34 @@ def resolve(repository: Path, name: str) -> str:
         return f"{INSTALLED} {version('afdep-comm')}"
     found = _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", what=name)
     return found.decode().strip()
+
+
+def library(slot: Path, edits: Sequence[Edit]) -> Library:
+    """The CUDA library of a tree with some edits: carried, cached, or built now.
+
+    Raises:
+        TreeError: an edit that finds no place.
+        BuildError: it does not build.
+    """
+    digest = str(native_digest("cuda", slot, edited(slot, edits)))
+    if (place := carried(slot, edits)).exists():
+        return Library(str(place), digest)
+    with tempfile.TemporaryDirectory(prefix="edited-", dir=slot.parent) as name:
+        return Library(str(build.build_cuda(copied(slot, Path(name), edits))), digest)
+
+
+def carried(slot: Path, edits: Sequence[Edit]) -> Path:
+    """Where a tree that travels has the CUDA library of its edited sources."""
+    return slot / "native" / short_hash("e", encode(edits)) / "libafdep_cuda.so"
+
+
+def copied(slot: Path, folder: Path, edits: Sequence[Edit]) -> Path:
+    """A copy of a tree's native sources and its Python package with some edits, in a new folder below `folder`."""
+    tree = folder / "tree"
+    for part in NATIVE:
+        shutil.copytree(slot / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+    edit(tree, edits)
+    return tree
 
 
 def edit(slot: Path, edits: Sequence[Edit]) -> None:

@@ -6,30 +6,62 @@ program and says on its standard output what came of each trial; whoever started
 """
 
 import importlib
+import json
 import os
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.core.job import Job
-from harness.core.plan import Plan
+from harness.core import journal
+from harness.core.codec import decode, encode
+from harness.core.identity import Library, Sources
+from harness.core.journal import Attempt
+from harness.core.plan import Plan, load
 from harness.core.process import Mouth, in_words, leave, leave_with_the_starter
 from harness.study import Batch, VoidError, program
-
-READY, OPENED, SAID, VOID, FAILED, ENDED = "ready", "opened", "said", "void", "failed", "ended"
-"""It has imported what it needs and waits; facts of the rank; facts of a trial; why nothing counts; why it failed; the
-end, with the files that it loaded from outside its sources."""
 
 GO, MEASURE = "go", "measure"
 """Words of the starter: it may take its GPU; it may measure."""
 
 GROUPS = {"sim": "harness.ranks.simulated", "cuda": "harness.ranks.device"}
 """Where the group of a backend is made, by a function `make(session)`."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the processes of one start are told, in a file; everything else they read from the plan and their slot.
+
+    Args:
+        plan: absolute path of the plan file.
+        attempt: which batch of it, and which of its trials.
+        slot: absolute path of the slot that must have been loaded.
+        sources: that a process may load from it.
+        trace: absolute path of a file of recorded expert ids, or None.
+        libraries: of the edited tree, as the batch has them built.
+        gpus: by rank the GPU that it runs on.
+        folder: absolute path of the folder for this start.
+        room: SMs that the main kernels of a rank have room on where ranks share a GPU; None where each has its own.
+    """
+
+    plan: str
+    attempt: Attempt
+    slot: str
+    sources: Sources
+    trace: str | None = None
+    libraries: tuple[Library, ...] = ()
+    gpus: tuple[int, ...] = ()
+    folder: str = ""
+    room: int | None = None
+
+    def save(self) -> Path:
+        path = Path(self.folder) / "job.json"
+        path.write_text(json.dumps(encode(self)), encoding="utf-8")
+        return path
 
 
 @dataclass
@@ -68,7 +100,7 @@ class Session:
 
     def opened(self, **facts: Any) -> None:
         """Say what this process runs and where."""
-        self.mouth.say(OPENED, facts={"affinity": len(os.sched_getaffinity(0)), **facts})
+        self.mouth.say(journal.OPENED, facts={"affinity": len(os.sched_getaffinity(0)), **facts})
 
     def void_before_loading(self) -> str | None:
         """Why this process must not load anything: it could come from other sources than the plan's."""
@@ -92,18 +124,19 @@ def _changed(what: str, planned: str, found: str) -> str | None:
 def main(job_path: Path, rank: int | None) -> int:
     """Run a job; 1 where something failed, once the reason is said."""
     mouth = Mouth()
-    job = Job.load(job_path)
-    plan, batch = job.planned()
-    own = replace(batch, trials=tuple(batch.trials[index] for index in job.trials))
-    session = Session(job, plan, own, rank, mouth)
+    job = decode(Job, json.loads(job_path.read_text(encoding="utf-8")))
+    file, attempt = load(Path(job.plan)), job.attempt
+    batch = next(islice(file.rounds(), attempt.round, None))[attempt.block].batches[attempt.batch]
+    own = replace(batch, trials=tuple(batch.trials[index] for index in attempt.trials))
+    session = Session(job, file.plan, own, rank, mouth)
     leave_with_the_starter(session.hear)
     try:
         _run(session)
     except VoidError as void:
-        mouth.say(VOID, reason=str(void))
+        mouth.say(journal.VOID, reason=str(void))
     except Exception as error:
         traceback.print_exc()
-        mouth.say(FAILED, reason=in_words(error))
+        mouth.say(journal.FAILED, reason=in_words(error))
         return 1
     return 0
 
@@ -114,15 +147,13 @@ def _run(session: Session) -> None:
     studied: Any = program(session.plan.study)
     for module in backends(studied, session.batch.backend):
         importlib.import_module(module)
-    session.mouth.say(READY)
+    session.mouth.say(journal.READY)
     session.wait(GO)
-    started = time.monotonic()
     group = importlib.import_module(_group(studied, session.batch.backend)).make(session)
     for said in studied.run(session.batch, group):
-        session.mouth.say(SAID, trial=session.job.trials[said.trial], facts=dict(said.facts))
+        session.mouth.say(journal.SAID, trial=session.job.attempt.trials[said.trial], facts=dict(said.facts))
     group.close()
-    outside = session.job.sources.outside(session.slot)
-    session.mouth.say(ENDED, seconds=round(time.monotonic() - started, 3), outside=outside)
+    session.mouth.say(journal.ENDED, outside=session.job.sources.outside(session.slot))
 
 
 def backends(studied: Any, backend: str) -> Sequence[str]:

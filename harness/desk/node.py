@@ -15,7 +15,7 @@ from typing import Any
 from afdep import BuildError
 from afdep.build import SIDECAR
 from harness import study
-from harness.core import libraries, process
+from harness.core import process, trees
 from harness.core.codec import encode, short_hash
 from harness.core.identity import Sources
 from harness.core.node import INDEX, PLANS, RUN, SLOTS, Entry, entries
@@ -119,7 +119,7 @@ def _carry_edited(file: PlanFile, slots: Slots) -> None:
     }
     for tree, edits in sorted(wanted, key=str):
         slot = slots.path(tree)
-        _copy(Path(libraries.edited(slot, edits).path), libraries.carried(slot, edits))
+        _copy(Path(trees.library(slot, edits).path), trees.carried(slot, edits))
     program: Any = study.program(file.plan.study)
     if hasattr(program, "carry"):
         program.carry(slots.path(0))

@@ -19,9 +19,9 @@ from harness.config.read import one_of, read
 from harness.core import plan as plans
 from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
+from harness.core.ledger import Progress
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
-from harness.core.progress import Progress
 from harness.desk import node, select
 from harness.desk.desk import Desk, Launcher, Workspace, need
 from harness.errors import Exit, UsageError
@@ -152,8 +152,7 @@ def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
 
 def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
     workspace = Workspace.out(launcher.out, desk)
-    progress = Progress(file.plan, desk.clock, desk.print_line)
-    executor = Executor(
+    return Executor(
         file,
         made.slots,
         made.sources,
@@ -164,20 +163,17 @@ def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile,
             wanted.trace,
         ),
         Limits(launcher.jobs, launcher.timeout_s, time.monotonic() + 60 * launcher.minutes),
-        progress.stage,
-        progress.judged,
+        Progress(file.plan, desk.clock, desk.print_line),
         desk.environ,
         desk.now,
         file.command,
     )
-    progress.total = executor.num_missing()
-    return executor
 
 
 def _execute(executor: Executor, file: PlanFile, desk: Desk) -> None:
     total = sum(len(batch.trials) for block in file.plan.blocks for batch in block.batches)
-    desk.print_line(f"plan {file.plan_hash}: {total} trials, {executor.num_missing()} to run")
-    if executor.num_missing() == 0:
+    desk.print_line(f"plan {file.plan_hash}: {total} trials, {executor.progress.total} to run")
+    if executor.progress.total == 0:
         desk.print_line("nothing to measure: every trial of this plan is recorded")
     executor.execute()
 
@@ -188,12 +184,11 @@ def conclude(file: PlanFile, workspace: Workspace, executor: Executor, desk: Des
     part = Part(file, read_records(record_files(workspace.records(file.plan_hash))))
     results = Results(file.plan.study, file.plan.name, (part,))
     desk.print_line("\n" + report.summary(results))
-    for one in executor.failures:
-        desk.print_line(f"failed: {one.reason}")
-        if one.folder is not None:
-            kept = workspace.folder / "failures" / one.folder.name  # where no later run sweeps
-            kept.parent.mkdir(exist_ok=True)
-            desk.print_line(f"  all of stderr in {desk.shown(one.folder.rename(kept))}")
+    for folder, reason in executor.failures.items():
+        desk.print_line(f"failed: {reason}")
+        kept = workspace.folder / "failures" / folder.name  # where no later run sweeps
+        kept.parent.mkdir(exist_ok=True)
+        desk.print_line(f"  all of stderr in {desk.shown(folder.rename(kept))}")
     failed = any((row["run"], row["status"]) == (executor.run_name, FAILED) for row in results.rows)
     status = int(report.status(results))
     return Exit.ERROR if failed and status in (Exit.OK, Exit.NOTHING) else status

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.errors import MpsError
 from harness.machine import keeper
-from harness.machine.placement import Placement
+from harness.machine.gpus import Placement
 
 CONTROL = "nvidia-cuda-mps-control"
 _FORCED_AFTER_S = 5

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.core.identity import Identity
-from harness.core.libraries import Library
+from harness.core.identity import Identity, Library
 from harness.core.worker import MEASURE, Session
 from harness.ranks import contract
 from harness.ranks.cells import TRACE, Row

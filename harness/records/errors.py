@@ -28,5 +28,3 @@ class WriteError(HarnessError, OSError):
 
 class DamagedError(HarnessError, ValueError):
     """A record file whose content is not what its metadata says."""
-
-

@@ -23,7 +23,7 @@ def step(name: str) -> None:
         listener(name)
 
 
-def publish(path: Path, content: bytes, check: Callable[[Path], None] = lambda path: None) -> Path:
+def publish(path: Path, content: bytes, check: Callable[[Path], object] = lambda path: None) -> Path:
     """Write a new file: no reader ever sees it before it is complete, synced and checked.
 
     Args:

@@ -21,6 +21,7 @@ from harness import studies
 from harness.core import plan as plans
 from harness.core import planning, trees
 from harness.core.executor import Executor, Limits, Places
+from harness.core.ledger import Progress
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
 from harness.records import read, record_files
@@ -75,8 +76,7 @@ class Bench:
         now = itertools.repeat(datetime(2026, 1, 2, tzinfo=UTC))
         return Executor(
             *(file, more.pop("slots", self.made.slots), self.made.sources, places, limits),
-            lambda batch, text: None,
-            lambda trial, rows: self.lines.append(f"{trial} {rows[0].status}"),
+            Progress(file.plan, time.monotonic, self.lines.append),
             os.environ,
             lambda: next(now),
             "command",

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from afdep import native_digest
-from harness.core import libraries, trees
-from harness.core.libraries import Library
+from harness.core import trees
+from harness.core.identity import Library
 from harness.errors import TreeError
 from harness.study import Batch, Edit, VoidError
 from tests.core.conftest import ROOT
@@ -73,31 +73,31 @@ def no_compiler(monkeypatch, tmp_path):
         built.append(str(native_digest("cuda", tree)))
         return tmp_path / "built.so"
 
-    monkeypatch.setattr(libraries.build, "build_cuda", build)
+    monkeypatch.setattr(trees.build, "build_cuda", build)
     return built
 
 
 @pytest.fixture
 def slot(tmp_path):
-    return libraries.copied(ROOT, tmp_path)
+    return trees.copied(ROOT, tmp_path, ())
 
 
 def test_a_library_of_edits_names_the_digest_of_the_edited_sources(no_compiler, slot, tmp_path):
-    found = libraries.edited(slot, (FIRST,))
+    found = trees.library(slot, (FIRST,))
     assert found == Library(str(tmp_path / "built.so"), no_compiler[0])
-    assert found.digest not in (str(native_digest("cuda")), libraries.edited(slot, (SECOND,)).digest)
+    assert found.digest not in (str(native_digest("cuda")), trees.library(slot, (SECOND,)).digest)
     assert [path.name for path in tmp_path.iterdir()] == [slot.name]
 
 
 def test_a_library_that_a_tree_carries_is_taken_and_not_built(no_compiler, slot):
-    place = libraries.carried(slot, (FIRST,))
+    place = trees.carried(slot, (FIRST,))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"library")
-    carried = libraries.edited(slot, (FIRST,))
+    carried = trees.library(slot, (FIRST,))
     place.unlink()
     assert (carried.path, no_compiler) == (str(place), [])
-    assert libraries.edited(slot, (FIRST,)).digest == carried.digest
-    assert libraries.carried(slot, (SECOND,)) != place
+    assert trees.library(slot, (FIRST,)).digest == carried.digest
+    assert trees.carried(slot, (SECOND,)) != place
 
 
 BATCH = Batch((), "cuda", "1A1F", edits=(SHARED,), libraries=((FIRST,), ()))

@@ -124,8 +124,8 @@ def test_what_a_failed_process_said_is_kept(bench):
     file = bench.plan(["die:9"])
     executor = bench.executor(file)
     executor.execute()
-    (failure,) = executor.failures
-    assert "about to die" in (failure.folder / "0.stderr").read_text()
+    (folder,) = executor.failures
+    assert "about to die" in (folder / "0.stderr").read_text()
 
 
 def test_a_changed_source_voids_its_batch(bench, made, tmp_path):

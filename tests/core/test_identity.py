@@ -42,7 +42,7 @@ TABLE = {
     "harness/studies/empty_exchange/report.py": NONE,
     "harness/desk/run.py": NONE,
     "harness/cli.py": NONE,
-    "harness/core/probe.py": NONE,
+    "harness/core/planning.py": NONE,
     "conf/screen/main.yaml": NONE,
     # what runs trials, stores rows and judges them
     "harness/core/executor.py": ALL,

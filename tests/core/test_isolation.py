@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.core import process
-from harness.core.job import Job
+from harness.core.journal import Attempt
+from harness.core.worker import Job
 from harness.errors import SlotPathError
 
 SLOT, OTHER = "{slot}", "{other}"
@@ -30,7 +31,8 @@ def start(bench, folder: Path, cwd: Path, environment: dict[str, str], flags: li
     """Start one process by hand: what it says last."""
     file = bench.plan(["ok"])
     slot = str(bench.made.slots.path(0).resolve())
-    job = Job(str(file.path), 0, 0, 0, (0,), slot, bench.made.sources, (), (), str(folder))
+    attempt = Attempt(0, 0, 0, trials=(0,), number=1, run="r1", command="command")
+    job = Job(str(file.path), attempt, slot, bench.made.sources, folder=str(folder))
     command = [sys.executable, *flags, "-m", "harness.core.worker", str(job.save())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(

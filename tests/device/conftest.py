@@ -5,8 +5,8 @@ import os
 import pytest
 
 from afdep import Layout
+from harness.machine.gpus import place
 from harness.machine.mps import private_daemon
-from harness.machine.placement import place
 from tests.device.company import Company, Played, Running
 
 WAITING = {

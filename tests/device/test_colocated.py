@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 from afdep import Layout
-from harness.machine.placement import place
+from harness.machine.gpus import place
 from tests.device.colocated import LAYOUTS
 from tests.device.company import Played
 

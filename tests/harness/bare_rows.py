@@ -7,7 +7,7 @@ import sys
 import torch.distributed as dist
 
 from afdep import Layout, Load, MismatchError, routing
-from harness.core.start import _free_port
+from harness.core.launch import _free_port
 from harness.ranks.cells import Cell, Row
 from harness.ranks.external import NcclEnd, Wire
 from tests.harness.samples import EXCHANGE, on_gpus

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from afdep.sources import RECIPES
-from harness.core import launch, plan, trees
+from harness.core import plan, trees
 from harness.core.plan import PlanFile
 from harness.desk import run
 from harness.desk.desk import Desk
@@ -65,14 +65,12 @@ def lay_harness_with_fake_ranks(slot: Path, lay: Callable[[Path], None] = trees.
 @contextmanager
 def fake_gpus(count: int = 8) -> Iterator[None]:
     """A machine that shows GPUs, and rank groups that need none."""
-    launch._gpus_here.cache_clear()
     with (
         patch.object(trees, "_lay_harness_over", lay_harness_with_fake_ranks),
         patch.object(gpus, "found", lambda: Gpus(count, "NVIDIA H200", 132)),
         patch.object(run, "find_spec", lambda name: name == "torch"),
     ):
         yield
-    launch._gpus_here.cache_clear()
 
 
 @dataclass

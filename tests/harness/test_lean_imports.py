@@ -14,7 +14,7 @@ DESK = ("harness.desk", "harness.report", "harness.config")
 NEEDED = {"harness.studies.fit.program": {"scipy"}}
 """A fit solves; it runs on the simulator alone."""
 PROGRAMS = [f"harness.studies.{name.replace('-', '_')}.program" for name in study.names()]
-RUNNING = ["harness.core.worker", "harness.core.executor", "harness.core.node", "harness.core.probe", *PROGRAMS]
+RUNNING = ["harness.core.worker", "harness.core.executor", "harness.core.node", "harness.core.planning", *PROGRAMS]
 
 
 def loaded_by(module: str) -> set[str]:
@@ -34,7 +34,6 @@ def test_running_a_plan_loads_no_hydra_no_cluster_client_and_nothing_of_the_desk
     assert not [name for name in names if name.startswith(DESK)]
 
 
-@pytest.mark.xfail(strict=True, reason="core: plan imports libraries, and that and trees import afdep, in every worker")
 def test_nothing_of_the_tree_is_loaded_before_a_process_has_checked_its_sources():
     assert "afdep" not in packages(loaded_by("harness.core.worker"))
 

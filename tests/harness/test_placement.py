@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from afdep import Layout
 from harness.errors import PlacementError
-from harness.machine.placement import Placement, Seat, place, planned
+from harness.machine.gpus import Placement, Seat, place, planned
 
 H200_SMS = 132
 layouts = st.builds(Layout.parse, st.builds("{}A{}F".format, st.integers(1, 9), st.integers(1, 9)))
@@ -47,25 +47,19 @@ def test_no_split_of_the_gpus_between_the_roles_is_less_crowded(layout, gpus):
 
 
 @given(layouts, gpu_counts)
-def test_what_spins_on_a_gpu_fits_every_share_of_it_or_the_placement_is_refused(layout, gpus):
+def test_what_spins_on_a_gpu_fits_every_share_of_it(layout, gpus):
     placement = place(layout, gpus)
-    crowd = Counter(seat.gpu for seat in placement.seats)
-    if placement.ranks_per_gpu <= 8:
-        sms = placement.transport_sms(H200_SMS)
-        assert all(crowd[seat.gpu] * sms <= seat.sms(H200_SMS) for seat in placement.seats)
-    else:
-        with pytest.raises(PlacementError, match="expected room for 16 SMs a rank or more"):
-            placement.transport_sms(H200_SMS)
+    crowd, room = Counter(seat.gpu for seat in placement.seats), placement.room(H200_SMS)
+    assert all(crowd[seat.gpu] * room <= seat.sms(H200_SMS) for seat in placement.seats)
 
 
 def test_a_quarter_of_a_gpu_each_is_too_little_for_four_ranks():
-    with pytest.raises(PlacementError, match="received 8 of 132 SMs"):
-        Placement((Seat(0, 25),) * 4).transport_sms(H200_SMS)
+    assert Placement((Seat(0, 25),) * 4).room(H200_SMS) == 8
 
 
-@pytest.mark.parametrize(("ranks", "sms"), [(1, 24), (2, 24), (3, 24), (5, 24), (6, 16), (8, 16)])
-def test_up_to_five_ranks_a_gpu_have_24_transport_sms_and_six_have_16(ranks, sms):
-    assert place(Layout.parse(f"{ranks - 1 or 1}A1F"), 1 if ranks > 1 else 2).transport_sms(H200_SMS) == sms
+@pytest.mark.parametrize(("ranks", "sms"), [(1, 132), (2, 33), (3, 44), (5, 26), (6, 22), (8, 16)])
+def test_up_to_five_ranks_a_gpu_have_room_for_24_transport_sms_and_eight_for_16(ranks, sms):
+    assert place(Layout.parse(f"{ranks - 1 or 1}A1F"), 1 if ranks > 1 else 2).room(H200_SMS) == sms
 
 
 @pytest.mark.parametrize(("percentage", "sms"), [(100, 132), (50, 66), (25, 32), (20, 26), (16, 20)])
@@ -98,10 +92,3 @@ def test_a_number_of_ranks_that_no_placement_has_is_refused_with_the_one_that_fi
     with pytest.raises(PlacementError, match="expected 3 ranks on the fullest GPU, received 2 on the fewest GPUs") as e:
         planned(Layout.parse("2A2F"), 3)
     assert str(e.value).endswith("\nWrite backend.ranks_per_gpu=2.")
-
-
-@pytest.mark.parametrize(
-    ("layout", "gpus", "words"), [("1A1F", 2, "0, 1"), ("2A2F", 2, "0 (50%), 0 (50%), 1 (50%), 1 (50%) under MPS")]
-)
-def test_a_placement_says_the_gpu_and_the_share_of_each_rank(layout, gpus, words):
-    assert place(Layout.parse(layout), gpus).in_words() == words

@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
 """From the bottom to the top. How a study reads its configuration is a matter of the desk."""
 PROCESSES = {
     "__main__": "the commands",
-    "core.probe": "what a tree is",
+    "core.planning": "what a tree is",
     "core.worker": "the ranks of every study",
     "core.node": "a bundle's plans",
     "machine.keeper": "ends what a dead run has left",

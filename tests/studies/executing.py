@@ -6,13 +6,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
-from harness import study
+from harness import machine, study
 from harness.config.compose import compose
 from harness.config.read import read
-from harness.core import launch, planning, trees
 from harness.core import plan as plans
+from harness.core import planning, trees
 from harness.core.executor import Executor, Limits, Places
 from harness.core.planning import Wanted
 from harness.machine.gpus import Gpus
@@ -62,9 +63,9 @@ def laid_over(files):
 
 def prepare(name, settings, folder, files=(), environ=os.environ):
     """A plan with its slots in place; `files` as `laid_over` takes them."""
-    machine = getattr(study.program(name), "machine", lambda _: None)(settings)
+    simulated = getattr(study.program(name), "machine", lambda _: None)(settings)
     with laid_over(dict(files)):
-        return planning.make(Wanted(name, name, settings, machine=machine), ROOT, folder / "trees", environ)
+        return planning.make(Wanted(name, name, settings, machine=simulated), ROOT, folder / "trees", environ)
 
 
 def run(made, folder, *, blocks=None, settings=None, gpus=TWO_H200, environ=os.environ):
@@ -83,16 +84,20 @@ def run(made, folder, *, blocks=None, settings=None, gpus=TWO_H200, environ=os.e
     ran = Ran(None, None)
     ran.executor = Executor(
         *(file, made.slots, made.sources, places, Limits(2, 60.0)),
-        lambda batch, text: None,
-        lambda trial, rows: ran.told.append(rows[0].status),
+        told_by(lambda trial, rows: ran.told.append(rows[0].status)),
         environ,
         lambda: NOON,
         file.command,
     )
-    with patch.object(launch, "_gpus_here", lambda: gpus):
+    with patch.object(machine.gpus, "found", lambda: gpus):
         ran.executor.execute()
     ran.results = Results(plan.study, plan.study, (Part(file, read_records(record_files(places.records))),))
     return ran
+
+
+def told_by(judged):
+    """Progress that tells of trials alone."""
+    return SimpleNamespace(stage=lambda batch, text: None, judged=judged, total=0)
 
 
 def wait_until(condition, what, patience_s=60.0):

@@ -8,7 +8,7 @@ import pytest
 
 from afdep.digest import native_digest
 from afdep.errors import AfdepError, BuildError
-from harness.core import libraries, trees
+from harness.core import trees
 from harness.errors import HarnessError, TreeError
 from harness.ranks.cells import Shape
 from harness.studies.faults import program, simulator
@@ -93,7 +93,7 @@ def test_every_delay_has_a_place_of_its_own_beside_the_faults():
 
 @pytest.mark.requires("nvcc")
 def test_an_edited_library_builds_reports_its_sources_and_exports_its_faults():
-    built = libraries.edited(ROOT, (*trial_of("the exit barrier is skipped").injected, *MARKS_AND_DELAYS))
+    built = trees.library(ROOT, (*trial_of("the exit barrier is skipped").injected, *MARKS_AND_DELAYS))
     content = Path(built.path).read_bytes()
     assert built.digest.encode() in content
     assert built.digest != str(native_digest("cuda"))
@@ -103,7 +103,7 @@ def test_an_edited_library_builds_reports_its_sources_and_exports_its_faults():
 @pytest.mark.requires("nvcc")
 def test_an_edited_library_that_does_not_compile_is_an_error():
     with pytest.raises(BuildError):
-        libraries.edited(ROOT, (trees.Edit("vendor/elastic/prim.cuh", "", "\nno such thing;\n"),))
+        trees.library(ROOT, (trees.Edit("vendor/elastic/prim.cuh", "", "\nno such thing;\n"),))
 
 
 @pytest.mark.parametrize("trial", LATE_ONES, ids=lambda trial: program.label(SETTINGS, trial))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core import libraries
-from harness.core.libraries import Library
+from harness.core import trees
+from harness.core.identity import Library
 from harness.studies.faults import program, report
 from harness.studies.faults.mutants import MARKS_AND_DELAYS
 from harness.studies.faults.trials import NOTHING, Trial
@@ -51,7 +51,7 @@ def ran(wanted, folder):
     fakes = {"harness/ranks/device.py": "fault_ranks.py", "tests/studies/faulty_worlds.py": "faulty_worlds.py"}
     files = {path: ROOT / "tests" / "studies" / name for path, name in fakes.items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(libraries, "edited", lambda slot, edits: Library(str(edited[edits]), digests[edits]))
+        patch.setattr(trees, "library", lambda slot, edits: Library(str(edited[edits]), digests[edits]))
         return run(prepare("faults", settings, folder, files), folder, blocks=(Block((batch,)),))
 
 
@@ -70,7 +70,7 @@ def test_one_start_runs_on_behind_a_wrong_row_and_a_time_out_and_a_fault_alone_t
     day = ran(DAY, tmp_path)
     check(day, DAY)
     assert len({row.seconds for row in day.rows}) == 2
-    assert (day.executor.failures, report.status(day.results)) == ([], 0)
+    assert (day.executor.failures, report.status(day.results)) == ({}, 0)
 
 
 @pytest.mark.night
@@ -78,5 +78,5 @@ def test_ranks_are_started_anew_behind_a_hang_and_a_death_which_is_told(tmp_path
     night = ran(NIGHT, tmp_path)
     check(night, NIGHT)
     assert len({row.seconds for row in night.rows}) == 3
-    (failure,) = night.executor.failures
-    assert failure.reason.startswith("rank 1: exit code 9; last on stderr: none")
+    (reason,) = night.executor.failures.values()
+    assert reason.startswith("rank 1: exit code 9; last on stderr: none")

@@ -31,6 +31,7 @@ from harness.studies.fit.fit import NO_EFFECT
 from harness.study import Asked
 from tests.studies import fits
 from tests.studies.bench import ROOT
+from tests.studies.executing import told_by
 from tests.studies.fits import LATENCY, MACHINE, RATE
 
 TINY = ("layout=2A2F", "hidden=2048", "dtype=bf16", "routing=random", "tokens=[1]", "backend.num_exchanges=1")
@@ -54,8 +55,7 @@ def executor(file, slots, sources, folder):
     now = itertools.repeat(datetime(2026, 1, 2, tzinfo=UTC))
     return Executor(
         *(file, slots, sources, places, Limits(2, 60.0)),
-        lambda batch, text: None,
-        lambda trial, rows: None,
+        told_by(lambda trial, rows: None),
         os.environ,
         lambda: next(now),
         "afdep-bench fit",

@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from harness.core import libraries, trees
-from harness.core.libraries import Library
+from harness.core import trees
+from harness.core.identity import Library
 from harness.errors import TreeError
 from harness.records import read, record_files, table
 from harness.report.results import Part, Results
@@ -64,7 +64,7 @@ def tool(tmp_path, monkeypatch):
 def outcome_of(made, folder, wrong="", **more):
     """What came of a plan whose ranks go wrong in a way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(libraries, "edited", lambda slot, edits: Library("/edited.so", "n0"))
+        patch.setattr(trees, "library", lambda slot, edits: Library("/edited.so", "n0"))
         return run(made, folder, environ={**os.environ, "LANG": wrong}, **more)
 
 
@@ -84,7 +84,7 @@ def test_silence_on_the_sound_tree_and_a_report_of_each_fault_pass(made, tmp_pat
     assert {(one.tool, one.tree) for one in ran.rows[8:]} == {("memcheck", "bounds"), ("racecheck", "shared")}
     assert {(one.native_digest, one.version) for one in ran.rows} == {("n0", "Version 2025.3")}
     assert {(one.exit_code, one.status) for one in ran.rows[8:]} == {(99, "ok")}
-    assert (ran.executor.failures, ran.told) == ([], ["ok"] * 6)
+    assert (ran.executor.failures, ran.told) == ({}, ["ok"] * 6)
 
 
 WRONG = {

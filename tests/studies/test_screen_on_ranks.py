@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from afdep import Machine
+from harness.core.launch import _in_group
 from harness.core.process import environment
-from harness.core.start import Seat, Start
 from harness.ranks.exchanges import RoundTrip
 from tests.harness.conftest import Bench, make_bench
 from tests.harness.test_mps import Control
@@ -140,7 +140,6 @@ def test_every_failure_is_listed_with_a_folder_that_stays(graveyard):
     assert list(graveyard.out("scratch").iterdir()) == list(graveyard.out("trees").iterdir()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="core: Executor._finish takes a batch for failed whose rows are void")
 def test_what_is_void_is_not_listed_as_failed(graveyard):
     listed = {line.removeprefix("failed: ") for line in graveyard.lines if line.startswith("failed: ")}
     assert listed.isdisjoint(one.reason for one in graveyard.records() if one.status == "void")
@@ -148,13 +147,9 @@ def test_what_is_void_is_not_listed_as_failed(graveyard):
 
 def test_a_rank_gets_its_place_and_no_variable_beyond_the_list():
     given = {"PATH": "/bin", "AFDEP_UNION_NOTIFY": "1", "CUDA_VISIBLE_DEVICES": "0,1", "NCCL_NVLS_ENABLE": "1"}
-    start = Start.__new__(Start)
-    start._seats, start._port = [Seat(rank, {"SHARE": str(rank)}) for rank in range(4)], 99
-    seat = start._seats[3]
-    found = environment(Path("/slot"), given) | start._place(seat) | dict(seat.environ)
+    found = environment(Path("/slot"), given) | _in_group(3, 4, 99)
     assert (found["RANK"], found["WORLD_SIZE"], found["CUDA_VISIBLE_DEVICES"]) == ("3", "4", "0,1")
     assert (found["NCCL_NVLS_ENABLE"], found["TORCH_SYMM_MEM_DISABLE_MULTICAST"]) == ("0", "1")
-    assert found["SHARE"] == "3"
     assert "AFDEP_UNION_NOTIFY" not in found
 
 
@@ -200,6 +195,5 @@ def test_without_a_daemon_every_process_is_void_with_its_words(refused):
     assert all(": void: needs MPS: MPS is not supported" in line for line in shown)
 
 
-@pytest.mark.xfail(strict=True, reason="core: Executor._in_turn launches a batch again that has no place here")
 def test_a_process_without_a_place_is_void_once(refused):
     assert [one.attempt for one in refused.records()] == [1] * 4

@@ -8,7 +8,7 @@ import pytest
 
 from afdep.errors import BuildError, MismatchError
 from afdep.layout import Layout
-from harness.machine.placement import place
+from harness.machine.gpus import place
 from harness.studies.validate.conditions import Seen
 from harness.studies.validate.exchange import turns
 from harness.studies.validate.protocol import PeerFailedError, run

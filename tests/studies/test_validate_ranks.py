@@ -19,9 +19,11 @@ from harness.core.executor import Executor, Limits, Places
 from harness.core.identity import Sources
 from harness.core.plan import Plan, Tree
 from harness.core.process import in_words
+from harness.core.worker import Job
 from harness.records.table import read, record_files
 from harness.studies.validate import program
 from harness.study import Batch, Block
+from tests.studies.executing import told_by
 from tests.studies.validating import SMALL, RankOfAWorld, recorded, settings, setups
 
 pytestmark = pytest.mark.requires("torch")
@@ -109,23 +111,23 @@ class Meeting:
 class Rank(threading.Thread):
     """A process of a rank: it runs the study's program and says what came of each trial."""
 
-    def __init__(self, rank, request, meeting, say):
+    def __init__(self, rank, settings, batch, trials, meeting, say):
         super().__init__(daemon=True)
-        self.rank, self.request, self.meeting, self.say = rank, request, meeting, say
+        self.rank, self.settings, self.batch, self.trials = rank, settings, batch, trials
+        self.meeting, self.say = meeting, say
         self.ended = threading.Event()
         self.ending = None
 
     def run(self):
-        attempt, plan = self.request.attempt, self.request.file.plan
-        batch = replace(self.request.batch, trials=tuple(self.request.batch.trials[one] for one in attempt.trials))
+        batch = replace(self.batch, trials=tuple(self.batch.trials[one] for one in self.trials))
         mouth = SimpleNamespace(say=lambda event, **told: self.say(self.rank, {"event": event, **told}))
         session = SimpleNamespace(job=SimpleNamespace(gpus=(0, 0, 0, 0), room=None), mouth=mouth)
         group = SimpleNamespace(
-            rank=self.rank, session=session, settings=plan.settings, turn=lambda: None, rank_of=self
+            rank=self.rank, session=session, settings=self.settings, turn=lambda: None, rank_of=self
         )
         try:
             for said in program.run(batch, group):
-                mouth.say("said", trial=attempt.trials[said.trial], facts=dict(said.facts))
+                mouth.say("said", trial=self.trials[said.trial], facts=dict(said.facts))
         except Dies as death:
             self.ending = str(death)
         except Exception as error:
@@ -138,10 +140,11 @@ class Rank(threading.Thread):
 
 @dataclass(eq=False)
 class Threads:
-    """A start of a batch, as `harness.core.launch.Launched` is one."""
+    """A start of a batch, as `harness.core.launch.Start` is one."""
 
-    attempt: object
+    job: Job
     folder: Path
+    states: tuple = ()
     heard: queue.Queue = field(default_factory=queue.Queue)
     ranks: list = field(default_factory=list)
 
@@ -156,13 +159,11 @@ class Threads:
                 listen(rank, event)
         return {one.rank: one.ending for one in self.ranks if one.ending}
 
-    def states(self):
-        return []
-
-    def go(self):
+    def kill(self):
         pass
 
-    measure = kill = go
+    def tell(self, word):
+        pass
 
     def await_ready(self, most_s):
         pass
@@ -177,12 +178,12 @@ def ran(tmp_path_factory):
     device = pytest.importorskip("harness.studies.validate.device")
     starts, told, folder = [], [], tmp_path_factory.mktemp("ranks")
 
-    def launch(request, trace):
-        meeting = Meeting(4)
-        threads = Threads(request.attempt, folder)
+    def launch(job, plan, batch, scratch, environ):
+        meeting, trials = Meeting(4), job.attempt.trials
+        threads = Threads(job, folder)
         say = lambda rank, event: threads.heard.put((rank, event))  # noqa: E731
-        threads.ranks = [Rank(rank, request, meeting, say) for rank in range(4)]
-        starts.append((request.batch.layout, len(request.attempt.trials)))
+        threads.ranks = [Rank(rank, plan.settings, batch, trials, meeting, say) for rank in range(4)]
+        starts.append((batch.layout, len(trials)))
         return threads
 
     with pytest.MonkeyPatch.context() as patch:
@@ -214,8 +215,7 @@ def _executor(folder, judged):
         Sources((), ()),
         Places(folder / "records", folder / "journals", folder / "scratch"),
         Limits(1, 60.0),
-        lambda batch, text: None,
-        judged,
+        told_by(judged),
         os.environ,
         lambda: datetime(2026, 1, 2, tzinfo=UTC),
         "command",

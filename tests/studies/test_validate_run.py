@@ -8,16 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.core import launch, planning
 from harness.core import plan as plans
+from harness.core import planning
 from harness.core.executor import Executor, Limits, Places
 from harness.core.planning import Wanted
 from harness.errors import Exit
+from harness.machine import gpus
 from harness.machine.gpus import Gpus
 from harness.records.table import read, record_files
 from harness.report.results import Part, Results
 from harness.studies.validate import program, report
 from harness.study import Batch, Block
+from tests.studies.executing import told_by
 from tests.studies.validating import ROOT, SMALL, at, judged, perform, settings, setups
 
 FEW = (SMALL, "validation.layouts=[1A1F,2A2F]", "cases=[bucket-cycle,host-counts]")
@@ -51,7 +53,7 @@ class Bench:
         now = datetime(2026, 1, 2, tzinfo=UTC)
         self.executor = Executor(
             *(file, self.made.slots, self.made.sources, places, Limits(2, 60.0)),
-            *(lambda batch, text: None, listen, os.environ, lambda: now, "command"),
+            *(told_by(listen), os.environ, lambda: now, "command"),
         )
         self.executor.execute()
         return self.results(file)
@@ -62,7 +64,7 @@ class Bench:
 
 @pytest.fixture
 def bench(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "_gpus_here", lambda: "needs GPUs: none are here")
+    monkeypatch.setattr(gpus, "found", lambda: "needs GPUs: none are here")
     return Bench(made, tmp_path)
 
 
@@ -90,7 +92,7 @@ def test_a_trial_whose_process_is_killed_is_named_and_the_others_run(bench):
     def kill(trial, rows):
         if len(bench.told) == 2:
             (alive,) = bench.executor._alive
-            os.kill(alive._start.pids[0], signal.SIGKILL)
+            os.kill(alive.children[0].pid, signal.SIGKILL)
 
     results = bench.run(file, kill)
     (failed,) = [one for one in results.of(program.Record) if one.status == "failed"]
@@ -114,7 +116,7 @@ def test_a_run_that_is_stopped_keeps_what_has_ended_and_the_next_one_runs_what_i
 
 @pytest.mark.requires("torch")
 def test_rank_processes_that_find_no_gpu_fail_a_trial_and_say_so(bench, monkeypatch):
-    monkeypatch.setattr(launch, "_gpus_here", lambda: Gpus(10**6, "NVIDIA H200", 132))
+    monkeypatch.setattr(gpus, "found", lambda: Gpus(10**6, "NVIDIA H200", 132))
     (*_, last) = (batch for block in bench.made.plan.blocks for batch in block.batches if batch.layout == "1A1F")
     (record,) = bench.run(bench.save(replace(last, trials=last.trials[:1]))).of(program.Record)
     assert record.status == "failed"

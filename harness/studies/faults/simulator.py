@@ -17,7 +17,7 @@ from afdep.proof.hunt import run_seed
 from afdep.proof.scenario import Hunt
 from afdep.sources import RECIPES
 from afdep.tree import root
-from harness.core import libraries, trees
+from harness.core import trees
 from harness.core.process import in_words, last_line
 from harness.studies.faults.mutants import SHORT_ROWS, Mutant
 from harness.studies.faults.trials import MUTANT_BY_NAME
@@ -106,9 +106,7 @@ def _races(mutant: Mutant, library: Path) -> dict[str, Any]:
 
 def edited(edits: Sequence[Edit], folder: Path) -> Path:
     """A copy of this process's tree with some edits, in a new folder below `folder`."""
-    tree = libraries.copied(root(), folder)
-    trees.edit(tree, edits)
-    return tree
+    return trees.copied(root(), folder, edits)
 
 
 def build_with(mutant: Mutant, folder: Path) -> Path:

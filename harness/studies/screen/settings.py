@@ -15,7 +15,7 @@ from harness.core.fields import Count, Dtype, LayoutName, Name, Text
 from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, ValueReadError
-from harness.machine.placement import planned
+from harness.machine.gpus import planned
 from harness.ranks.cells import TRACE, Backend, Exchange, Row
 from harness.report import published
 from harness.studies.screen.program import ArmChoice, Settings

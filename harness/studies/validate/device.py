@@ -18,7 +18,7 @@ from afdep.cuda.memory import to_device, to_numpy
 from afdep.errors import BuildError, MismatchError
 from afdep.proof import checks
 from afdep.reference import Sent
-from harness.core.worker import FAILED
+from harness.core.journal import FAILED
 from harness.ranks import contract
 from harness.ranks.proving import uploaded
 from harness.studies.validate.cases import Setup
