@@ -73,6 +73,11 @@ def print_line(line: str) -> None:
         raise OutputClosedError("standard output: expected a reader, received none.", "Read to the end.") from error
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things in words: 1 plan, 2 plans."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(frozen=True)
 class Workspace:
     """A folder of plans and records: the out folder, an archive, or a bundle with what a node has left in it.

@@ -21,7 +21,7 @@ from harness.core.identity import Sources
 from harness.core.node import INDEX, PLANS, RUN, SLOTS, Entry, entries
 from harness.core.plan import PlanFile
 from harness.core.trees import Slots
-from harness.desk.desk import Desk, Launcher
+from harness.desk.desk import Desk, Launcher, counted
 from harness.errors import BundleError, Exit, UsageError
 from harness.records import files
 
@@ -72,7 +72,8 @@ def add(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, desk
     command.write_text(_COMMAND.format(slots=f"{SLOTS}/{everything[0].slots}"), encoding="utf-8")
     command.chmod(0o755)
     total = sum(one.expected_s for one in everything)
-    desk.print_line(f"written: {desk.shown(folder)}, {len(everything)} plans, about {total / 60:.0f} minutes")
+    minutes = counted(round(total / 60), "minute")
+    desk.print_line(f"written: {desk.shown(folder)}, {counted(len(everything), 'plan')}, about {minutes}")
     desk.print_line(f"on the node: ./{RUN} {entry.name}")
     return Exit.OK
 

@@ -12,7 +12,7 @@ from harness.config.read import NONE, one_of, value
 from harness.core.fields import as_name
 from harness.core.trees import exclusive_directory
 from harness.desk import select
-from harness.desk.desk import Desk, Workspace, need
+from harness.desk.desk import Desk, Workspace, counted, need
 from harness.errors import Exit, ReportError, UsageError
 from harness.records import files
 from harness.records.frames import frame
@@ -114,7 +114,7 @@ def archive(name: str, texts: Sequence[str], desk: Desk) -> int:
     gone = [path for path in target.rglob("*") if path.is_file()]
     _copy(results, target, desk)
     if gone:
-        desk.print_line(f"replaced: {len(gone)} files of {desk.shown(target)}, {gone[0].name} and others")
+        desk.print_line(f"replaced: {counted(len(gone), 'file')} of {desk.shown(target)}, {gone[0].name} first")
     found = select.select(name, {"source": str(target), "plan": select.ALL}, desk)
     written = [target, *write(found, page_of(target, desk))]
     desk.print_line("written: " + ", ".join(desk.shown(path) for path in written))
@@ -156,7 +156,7 @@ def export(name: str, texts: Sequence[str], desk: Desk) -> int:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
-    desk.print_line(f"written: {desk.shown(path)}, {len(found)} rows of {len(found.columns)} columns")
+    desk.print_line(f"written: {desk.shown(path)}, {counted(len(found), 'row')} of {len(found.columns)} columns")
     return Exit.OK
 
 

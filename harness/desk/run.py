@@ -23,7 +23,7 @@ from harness.core.ledger import Progress
 from harness.core.plan import PlanFile
 from harness.core.planning import Planned, Wanted
 from harness.desk import node, select
-from harness.desk.desk import Desk, Launcher, Workspace, need
+from harness.desk.desk import Desk, Launcher, Workspace, counted, need
 from harness.errors import Exit, UsageError
 from harness.machine import gpus
 from harness.records.envelope import FAILED
@@ -59,10 +59,9 @@ def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
         trials = sum(len(batch.trials) for batch in batches)
         together = launcher.jobs if all(batch.backend == "sim" for batch in batches) else 1
         minutes = sum(batch.expected_s for batch in batches) / 60 / together
-        desk.print_line(
-            f"plan {file.plan_hash}: {len(file.plan.blocks)} blocks, {len(batches)} batches, {trials} trials; "
-            f"about {minutes:.0f} minutes"
-        )
+        sizes = [(len(file.plan.blocks), "block"), (len(batches), "job"), (trials, "trial")]
+        about = counted(max(1, round(minutes)), "minute")
+        desk.print_line(f"plan {file.plan_hash}: {', '.join(counted(*size) for size in sizes)}; about {about}")
         for arm in file.plan.arms:
             desk.print_line(f"  {arm.name}: {arm.identity.digest} {arm.identity.switches_text()}".rstrip())
         desk.print_line(f"written: {desk.shown(file.path)}")
