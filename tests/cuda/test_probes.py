@@ -10,7 +10,7 @@ import pytest
 from afdep.errors import BuildError
 from harness.desk import node
 from harness.studies.calibrate import probes, program
-from harness.studies.calibrate.rules import RULES, Place
+from harness.studies.calibrate.rules import RULE_OF, Place
 from harness.study import VoidError
 from tests.cuda.kernels import ROOT
 from vendor import hashes
@@ -108,7 +108,7 @@ def test_every_reading_that_a_rule_needs_is_printed_and_no_host_side_fails(faked
     printed = [one for group in probes.GROUPS for one in probes.run(faked, group) if "probe" in one]
     assert [one for one in printed if "void" in one] == []
     places = {Place(one["probe"], one["variant"], one["ctas"], one["bytes"]) for one in printed}
-    assert {place for rule in RULES for place in rule.places} - places == set()
+    assert {place for rule in RULE_OF.values() for place in rule.places} - places == set()
 
 
 def test_one_gpu_leaves_the_link_void(faked: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from afdep import Machine
-from harness.config import machine_file
+from harness.report import machine_file
 from harness.errors import HarnessError
 from harness.studies.calibrate.report import MEASURED_HERE
 from harness.studies.fit import report

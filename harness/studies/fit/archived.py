@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from afdep import Machine
-from harness.config import machine_file
 from harness.errors import ReportError
 from harness.ranks.cells import Exchange, Row
+from harness.report import machine_file
 from harness.report.results import Part, Results
 from harness.studies.fit.fit import FILE, FITTED, NO_EFFECT, Cell, Constant, Fit, Series, Settings, Source, Step
 from harness.studies.fit.program import Record, solved
