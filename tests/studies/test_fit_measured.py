@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from afdep import Machine
-from harness.report import machine_file
+from afdep import Machine, native_digest
 from harness.errors import HarnessError
+from harness.report import machine_file
 from harness.studies.calibrate.report import MEASURED_HERE
 from harness.studies.fit import report
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, MEASURED, START_OFF, rms
@@ -196,9 +196,10 @@ def test_one_of_two_digests_can_be_chosen(tmp_path):
 
 def test_other_sources_than_the_measured_ones_are_told(tmp_path, fit):
     other = solved(measured(mixed(tmp_path), SMALL, "digest=n1111111111111111"))
-    assert "**The sources are not the same**: measured was n1111111111111111" in text(other)
-    same = replace(fit, native_digest=fit.settings.source.digest)
-    assert "Both ran the same native sources." in text(same)
+    own = native_digest("cuda")
+    assert f"of the measured tree are n1111111111111111, those of the simulated one {own};" in text(other)
+    assert fit.settings.source.digest == str(own) != str(native_digest("sim"))
+    assert "Both ran the same native sources." in text(fit)
 
 
 def test_the_goal_can_be_missed(tmp_path, fit):

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from afdep import NativeDigest
+from afdep import NativeDigest, native_digest
 from harness.errors import ConfigError, ReportError
 from harness.ranks.cells import TRACE
 from harness.report import published
@@ -70,47 +70,40 @@ def of_devices(results: Results, arms: Sequence[str], digest: str) -> Target:
     wanted = None if digest == ANY else str(NativeDigest.parse(digest))
     chosen = [
         (found, at, arm)
-        for found in _comparable(results)
+        for found in map(Found, results.parts)
         for at, arm in enumerate(found.plan.arms)
-        if arm.name in arms and wanted in (None, arm.identity.digest)
+        if _comparable(found) and arm.name in arms and wanted in (None, arm.identity.digest)
     ]
     figures, digests = _figures(chosen, arms)
     _check(figures, digests, arms, wanted)
     series = sorted(
         {one for one, _, _ in figures},
-        key=lambda one: (
-            one.row.layout,
-            one.row.hidden,
-            one.row.dtype,
-            one.row.routing,
-            one.exchange.transport_sms,
-            repr(one),
-        ),
+        key=lambda one: (*list(vars(one.row).values())[:4], one.exchange.transport_sms, repr(one)),
     )
     placed = [replace(cell, row=series.index(one)) for (one, _, _), cell in figures.items()]
     starts = [cell.start_us for cell in placed if cell.arm == 0 and cell.start_us is not None]
     start_us = median(starts) if starts else None
     compared = (_compared(cell, start_us, series[cell.row]) for cell in placed)
     cells = sorted(compared, key=lambda cell: (cell.row, cell.tokens, cell.arm))
-    plans = {found.plan.plan_hash: found for found, _, _ in chosen}
-    absences = [
-        f"{line} (plan {plan_hash})"
-        for plan_hash, found in plans.items()
+    plans = {found.plan.plan_hash: found for found, _, _ in chosen}.values()
+    absences = (
+        f"{line} (plan {found.plan.plan_hash})"
+        for found in plans
         for line in listed([one for one in found.findings.absences if one.arm in arms], "")
-    ]
+    )
     devices = dict.fromkeys(
-        f"{one['gpus']} x {one['device']}" for found in plans.values() for one in found.facts if "device" in one
+        f"{one['gpus']} x {one['device']}" for found in plans for one in found.facts if "device" in one
     )
     (digest,), on = digests, "; ".join(devices) or "devices that were not told"
-    lines = f"measured: {results.name} on {on}, native digest {digest}", *map(_of_plan, plans.values())
-    return tuple(series), tuple(cells), Source(results.name, digest, start_us, lines, (*absences, *damaged(results)))
+    lines = f"measured: {results.name} on {on}, native digest {digest}", *map(_of_plan, plans)
+    gone = (*absences, *damaged(results))
+    return tuple(series), tuple(cells), Source(results.name, digest, str(native_digest("cuda")), start_us, lines, gone)
 
 
-def _comparable(results: Results) -> list[Found]:
-    """Plans that ran on GPUs, in graphs, with a GPU a rank: what is simulated."""
-    wanted = {"mode": "graph", "collect": "copy"}
-    found = [Found(part) for part in results.parts if wanted.items() <= vars(part.plan.settings.exchange).items()]
-    return [one for one in found if one.settings.backend.device is not None and one.settings.backend.ranks_per_gpu == 1]
+def _comparable(found: Found) -> bool:
+    """Whether a plan ran on GPUs, in graphs, with a GPU a rank: what is simulated."""
+    backend, exchange = found.settings.backend, found.settings.exchange
+    return (exchange.mode, exchange.collect, backend.name, backend.ranks_per_gpu) == ("graph", "copy", "cuda", 1)
 
 
 def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Series, int, str], Cell], dict[str, str]]:
@@ -118,10 +111,10 @@ def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Ser
     figures, digests = dict[tuple[Series, int, str], Cell](), dict[str, str]()
     for found, at, arm in chosen:
         screen = found.settings
-        rows = ((index, row) for index, row in enumerate(screen.rows) if not row.routing.startswith(TRACE))
-        for (index, row), tokens in itertools.product(rows, screen.tokens):
-            place = Series(row, screen.exchange), tokens, arm.name
-            if us := tuple(found.findings.repeats_us(index, tokens, at)):
+        for (index, row), tokens in itertools.product(enumerate(screen.rows), screen.tokens):
+            us = tuple(found.findings.repeats_us(index, tokens, at))
+            if us and not row.routing.startswith(TRACE):
+                place = Series(row, screen.exchange), tokens, arm.name
                 known = figures.get(place, Cell(0, tokens, arms.index(arm.name), 0.0))
                 figures[place], digests[arm.identity.digest] = _with(known, us, found), found.plan.plan_hash
     return figures, digests
