@@ -9,7 +9,7 @@ import pytest
 from afdep import Machine
 from harness.errors import Exit
 from harness.records.envelope import VOID
-from harness.studies.calibrate import probes, report
+from harness.studies.calibrate import program, report
 from harness.studies.calibrate.program import Record
 from harness.studies.calibrate.rules import RULE_OF, Calibrated, Place, judge
 from tests.studies.probe_output import SETTINGS, example, lines, measured, results, rows_of
@@ -150,7 +150,7 @@ def test_the_summary_counts_what_became_of_the_constants():
 
 
 def test_a_calibration_in_which_nothing_was_read_has_nothing_to_say():
-    broken = [row for group in probes.GROUPS for row in rows_of(group, "", "broken")]
+    broken = [row for group in program.GROUPS for row in rows_of(group, "", "broken")]
     assert report.status(results(broken)) == Exit.NOTHING
     assert "0 measured, 35 void, 3 kept" in report.summary(results(broken))
     assert report.status(example()) == Exit.OK
