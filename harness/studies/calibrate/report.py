@@ -115,35 +115,39 @@ def _sections(part: Part) -> list[str]:
 
 
 def _measured(found: Sequence[Calibrated]) -> str:
-    lines = (
-        {
-            **_of_file(one.base),
-            "measured": f"{_figure(one.value)} \u00b1 {_figure(one.spread, 2)}",
-            "measured / file": f"{one.value / one.base.value:.2f}"
-            if one.value is not None and one.base.value
-            else ABSENT,
-            "samples": f"{one.samples}",
-            "what was measured": RULE_OF[one.base.name].meaning,
-            "file's source": one.base.source,
-        }
-        for one in found
-        if one.outcome == MEASURED
+    return (
+        lined(
+            {
+                **_of_file(one.base),
+                "measured": f"{_figure(one.value)} \u00b1 {_figure(one.spread, 2)}",
+                "measured / file": f"{one.value / one.base.value:.2f}"
+                if one.value is not None and one.base.value
+                else ABSENT,
+                "samples": f"{one.samples}",
+                "what was measured": RULE_OF[one.base.name].meaning,
+                "file's source": one.base.source,
+            }
+            for one in found
+            if one.outcome == MEASURED
+        )
+        or "None."
     )
-    return lined(lines) or "None."
 
 
 def _listed(found: Sequence[Calibrated], outcome: str) -> str:
-    lines = (
-        {
-            **_of_file(one.base),
-            "read": _figure(one.value),
-            "reason": one.reason or ABSENT,
-            "file's source": one.base.source,
-        }
-        for one in found
-        if one.outcome == outcome
+    return (
+        lined(
+            {
+                **_of_file(one.base),
+                "read": _figure(one.value),
+                "reason": one.reason or ABSENT,
+                "file's source": one.base.source,
+            }
+            for one in found
+            if one.outcome == outcome
+        )
+        or "None."
     )
-    return lined(lines) or "None."
 
 
 def _of_file(base: Constant) -> dict[str, str]:

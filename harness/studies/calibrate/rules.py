@@ -57,7 +57,6 @@ _FLAG, _ORDERED = Place("flag", "relaxed"), Place("flag", "ordered")
 _NEAR, _MEAN = Place("latency", "l2_low"), Place("latency", "l2_mean")
 _TURN, _PERIOD = Place("cta_turn", "same_sm"), Place("graph_period", "plain", 24)
 _ROW = 4096
-_MESSAGES = (Place("push", "bulk", 132, 512), Place("push", "bulk", 132, _ROW))
 
 
 def _message_ns(medians: Sequence[float], base: Mapping[str, float]) -> float:
@@ -96,7 +95,8 @@ _RULES = (
     ),
     Rule("nvlink_gb_per_s", "link", (Place("push", "bulk", 24, _ROW),), "bulk copies of 4 KB from 24 CTAs"),
     Rule(
-        "nvlink_message_ns", "link", _MESSAGES, "bulk copies of 512 bytes beside 4 KB, 132 CTAs",
+        "nvlink_message_ns", "link", (Place("push", "bulk", 132, 512), Place("push", "bulk", 132, _ROW)),
+        "bulk copies of 512 bytes beside 4 KB, 132 CTAs",
         _message_ns,
     ),
     Rule("l2_latency_ns", "memory", (_NEAR,), "dependent loads of 16 MB, 10th percentile"),

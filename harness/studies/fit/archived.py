@@ -1,19 +1,15 @@
-"""The fits that records hold: solved from the cells of a plan, or archived as tables; and a machine file of one."""
+"""The fits that records hold: solved from the cells of a plan, or archived as tables of the earlier format."""
 
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import MISSING, fields, replace
-from pathlib import Path
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from afdep import Machine
-from harness.errors import ReportError
 from harness.ranks.cells import Exchange, Row
-from harness.report import machine_file
 from harness.report.results import Part, Results
 from harness.studies.fit.fit import FILE, FITTED, NO_EFFECT, Cell, Constant, Fit, Series, Settings, Source, Step
 from harness.studies.fit.program import Record
@@ -25,43 +21,6 @@ Data = dict[str, Any]
 def fits(results: Results) -> list[Fit | None]:
     """One a part; None where cells are lacking."""
     return [_fit(part) for part in results.parts]
-
-
-def products(results: Results, path: Path, conf: Path) -> list[Path]:
-    """Write a new machine file: that of the fitted machine, with the constants that the last fit found.
-
-    Args:
-        results: a fit.
-        path: of the new file.
-        conf: folder of configurations, with the machine files.
-
-    Raises:
-        ReportError: a fit that is not finished, or a machine file that has other values than when it was fitted.
-        UsageError: a file is there, or it is not named as a machine file.
-    """
-    fit = fits(results)[-1]
-    machine = None if fit is None else Machine.load(fit.settings.machine, conf / "machine")
-    if fit is None or machine is None or machine.constants() != fit.settings.values:
-        raise ReportError(
-            "write: expected a finished fit of a machine file that is as it was, received another.",
-            "Run the fit, again if the machine file has changed.",
-        )
-    source = f"fitted on the {fitted_on(fit)} by the study fit, {results.name}, from"
-    changed = [
-        replace(one, value=float(f"{fit.found[one.name]:.4g}"), source=f"{source} {one.value:g}")
-        for one in machine.table
-        if one.name in fit.found
-    ]
-    return [machine_file.write(conf / "machine" / f"{machine.name}.yaml", path, changed)]
-
-
-def fitted_on(fit: Fit) -> str:
-    """What the constants are fitted on."""
-    told, cells = fit.settings, fit.settings.where(fitted=True)
-    rows = "; ".join(dict.fromkeys(told.label(told.cells[at].row) for at in cells))
-    if told.target == "measured":
-        return f"measured {told.arms[0]} of {rows} ({len(cells)} round trips)"
-    return f"published {rows} ({len(cells)} round trips, {len(cells) // 2} paired changes)"
 
 
 def _fit(part: Part) -> Fit | None:
@@ -131,7 +90,7 @@ def _settings(tables: dict[str, list[Data]], run: Data, target: str, cells: Sequ
 
 
 def _source(tables: dict[str, list[Data]], run: Data) -> Source:
-    """Of measured figures; the native digest was of the sources of both targets then, and no cell was absent."""
+    """Of measured figures; the native digest was of the sources of both targets then."""
     lines = (
         f"measured: {run['source']} on {run['devices']}, native digest {run['measured_digest']}",
         *(
@@ -139,7 +98,11 @@ def _source(tables: dict[str, list[Data]], run: Data) -> Source:
             for one in tables["plans"]
         ),
     )
-    return Source(run["source"], run["measured_digest"], run["native_digest"], run["start_us"], lines)
+    absences = (
+        f"{one['status']}: {one['what']}: {one['reason']} (plan {one['plan_hash']})"
+        for one in (tables["absences"] if run["num_absences"] else ())
+    )
+    return Source(run["source"], run["measured_digest"], run["native_digest"], run["start_us"], lines, tuple(absences))
 
 
 def _only(kind: Any, data: Data) -> Any:

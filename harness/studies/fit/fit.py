@@ -196,6 +196,15 @@ class Settings(Search):
         fitted = {self.cells[at].row for at in self.where(fitted=True)}
         return [at for at, cell in enumerate(self.cells) if self.target == "published" or cell.row in fitted]
 
+    @property
+    def fitted_on(self) -> str:
+        """What the constants are fitted on, in words."""
+        cells = self.where(fitted=True)
+        rows = "; ".join(dict.fromkeys(self.label(self.cells[at].row) for at in cells))
+        if self.target == "measured":
+            return f"measured {self.arms[0]} of {rows} ({len(cells)} round trips)"
+        return f"published {rows} ({len(cells)} round trips, {len(cells) // 2} paired changes)"
+
     def label(self, row: int) -> str:
         """A row, with its SMs where rows may differ in them."""
         one = self.series[row]

@@ -1,19 +1,20 @@
 """The page of a fit: how far off the simulator is, which constants the figures tell, and a machine file with them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from harness.errors import Exit
+from afdep import Machine
+from harness.errors import Exit, ReportError
 from harness.records.envelope import FAILED, OK
-from harness.report import page
+from harness.report import machine_file, page
 from harness.report.markdown import bullets, images, signed
 from harness.report.results import Results
 from harness.studies.fit import findings, tables
-from harness.studies.fit.archived import fits, fitted_on
-from harness.studies.fit.archived import products as products
+from harness.studies.fit.archived import fits
 from harness.studies.fit.findings import Identification, identification
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Fit, rms
 
@@ -50,6 +51,34 @@ def draw(results: Results, folder: Path, stem: str) -> list[tuple[Path, str]]:
     ]
 
 
+def products(results: Results, path: Path, conf: Path) -> list[Path]:
+    """Write a new machine file: that of the fitted machine, with the constants that the last fit found.
+
+    Args:
+        results: a fit.
+        path: of the new file.
+        conf: folder of configurations, with the machine files.
+
+    Raises:
+        ReportError: a fit that is not finished, or a machine file that has other values than when it was fitted.
+        UsageError: a file is there, or it is not named as a machine file.
+    """
+    fit = fits(results)[-1]
+    machine = None if fit is None else Machine.load(fit.settings.machine, conf / "machine")
+    if fit is None or machine is None or machine.constants() != fit.settings.values:
+        raise ReportError(
+            "write: expected a finished fit of a machine file that is as it was, received another.",
+            "Run the fit, again if the machine file has changed.",
+        )
+    source = f"fitted on the {fit.settings.fitted_on} by the study fit, {results.name}, from"
+    changed = [
+        replace(one, value=float(f"{fit.found[one.name]:.4g}"), source=f"{source} {one.value:g}")
+        for one in machine.table
+        if one.name in fit.found
+    ]
+    return [machine_file.write(conf / "machine" / f"{machine.name}.yaml", path, changed)]
+
+
 def _lead(fit: Fit) -> str:
     told, source = fit.settings, fit.settings.source
     sources = (
@@ -60,7 +89,7 @@ def _lead(fit: Fit) -> str:
     )
     drawn = told.target == "published" and any(one.row.zipf_exponent for one in told.series)
     return (
-        f"{len(told.free)} constants of {told.machine} are fitted on the {fitted_on(fit)}; everything else is held "
+        f"{len(told.free)} constants of {told.machine} are fitted on the {fit.settings.fitted_on}; everything else is held "
         f"out{', but for skew exponents, each on its own row' if drawn else ''}. *Simulated* is the machine file as "
         "it is; *refitted* is simulated too, with the constants that this fit found from there. "
         f"{sources if told.target == 'measured' else ''}"
@@ -161,12 +190,12 @@ def _errors(fit: Fit) -> str:
 
 
 def _no_effect(fit: Fit) -> list[str]:
-    told = fit.settings
-    silent = [f"`{name}`" for name, slopes in zip(told.names, fit.slopes, strict=True) if not slopes.any()]
-    reasons = [
-        f"No slope was taken of `{one.name}`: {one.reason}." for one in told.constants if one.name not in told.names
+    silent = [f"`{name}`" for name, slopes in zip(fit.settings.names, fit.slopes, strict=True) if not slopes.any()]
+    left_out = [one for one in fit.settings.constants if one.name not in fit.settings.names]
+    return [
+        *[f"Without any effect on any cell: {', '.join(silent)}."] * bool(silent),
+        *(f"No slope was taken of `{one.name}`: {one.reason}." for one in left_out),
     ]
-    return [f"Without any effect on any cell: {', '.join(silent)}."] * bool(silent) + reasons
 
 
 def _of_devices(fit: Fit) -> list[str]:
