@@ -221,9 +221,11 @@ def left_out(fit: Fit) -> str:
 
 def moves(fit: Fit) -> str:
     """For each row the constants that alone would serve it best."""
-    header = "linearised: its change, %", "the row then: rms, %", "the fitted rows then: rms, %"
     return lined(
-        {ROW: fit.settings.label(row) if at == 0 else "", **_move(move, *header)}
+        {
+            ROW: fit.settings.label(row) if at == 0 else "",
+            **_move(move, "linearised: its change, %", "the row then: rms, %", "the fitted rows then: rms, %"),
+        }
         for row in range(len(fit.settings.series))
         for at, move in enumerate(movers(fit, fit.settings.where(row=row)).head(MOST_MOVERS).itertuples())
     )

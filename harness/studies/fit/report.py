@@ -89,7 +89,7 @@ def _lead(fit: Fit) -> str:
     )
     drawn = told.target == "published" and any(one.row.zipf_exponent for one in told.series)
     return (
-        f"{len(told.free)} constants of {told.machine} are fitted on the {fit.settings.fitted_on}; everything else is held "
+        f"{len(told.free)} constants of {told.machine} are fitted on the {told.fitted_on}; everything else is held "
         f"out{', but for skew exponents, each on its own row' if drawn else ''}. *Simulated* is the machine file as "
         "it is; *refitted* is simulated too, with the constants that this fit found from there. "
         f"{sources if told.target == 'measured' else ''}"

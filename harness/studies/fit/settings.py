@@ -92,9 +92,14 @@ def wanted(config: Mapping[str, Any], desk: Desk) -> Wanted:
             f"{', '.join(told.constants) or 'none'}.",
             f"List others: {machine.name} has all of these from a calibration.",
         )
-    search = {one.name: getattr(told, one.name) for one in fields(Search)}
-    cells = _marked(told, series, cells)
-    settings = Settings(**search, series=series, cells=cells, constants=constants, free=tuple(free), source=source)
+    settings = Settings(
+        **{one.name: getattr(told, one.name) for one in fields(Search)},
+        series=series,
+        cells=_marked(told, series, cells),
+        constants=constants,
+        free=tuple(free),
+        source=source,
+    )
     shape = {"layout": series[0].row.layout, **series[0].exchange.shape_of(series[0].row), "machine": machine.name}
     return Wanted("fit", machine.name, settings, arms=tuple(Asked(arm, 0, "sim", shape) for arm in told.arms))
 
@@ -104,8 +109,8 @@ def _published(config: Mapping[str, Any], told: Told, desk: Desk) -> Target:
         raise UsageError(
             "source: expected none beside published figures, received one.", "Write fit=measured for measured ones."
         )
-    usual = {"trees": {"baseline": WORKING, "candidate": WORKING}, "trace": NONE}
-    screen = screen_settings.wanted({**config, **usual}, desk).settings
+    trees = {"baseline": WORKING, "candidate": WORKING}
+    screen = screen_settings.wanted({**config, "trees": trees, "trace": NONE}, desk).settings
     if len(screen.arms) != 2 or screen.backend.name != "sim" or screen.published is None:
         received = f"{len(screen.arms)} arms on {screen.backend.name} beside {screen.published or 'none'}"
         raise ConfigError(

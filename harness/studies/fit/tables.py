@@ -90,18 +90,17 @@ def slopes(fit: Fit, arm: int) -> str:
 
 def published_cells(fit: Fit) -> str:
     """Every cell: published, simulated and refitted, and how far off each arm is."""
-    told = fit.settings
     return lined(
         {
-            ROW: told.label(one.row) if at == told.where(row=one.row)[0] else "",
+            ROW: fit.settings.label(one.row) if at == fit.settings.where(row=one.row)[0] else "",
             "T": f"{one.tokens:,}",
             **{f"{kind}, us": f"{us[at + 1]:.1f} ({us[at]:.1f})" for kind, us in fit.us.items()},
             **{
                 f"simulated against published: {name}, %": signed(float(fit.off_pct("simulated", [at + arm])[0]))
-                for arm, name in enumerate(told.arms)
+                for arm, name in enumerate(fit.settings.arms)
             },
         }
-        for at, one in enumerate(told.cells)
+        for at, one in enumerate(fit.settings.cells)
         if one.arm == 0
     )
 

@@ -148,26 +148,24 @@ def _check(
             "Give a folder of archived screens that ran on GPUs.",
         )
     if len(digests) > 1:
-        named = ", ".join(f"{digest} (as plan {plan})" for digest, plan in digests.items())
         raise ReportError(
-            f"source: expected cells of one native digest, received {named}.", "Choose one: digest=DIGEST."
+            "source: expected cells of one native digest, received "
+            f"{', '.join(f'{digest} (as plan {plan})' for digest, plan in digests.items())}.",
+            "Choose one: digest=DIGEST.",
         )
 
 
 def _compared(cell: Cell, start_us: float | None, series: Series) -> Cell:
     """A cell with the figure that a simulated one stands beside, and which it is."""
-    if cell.free_us:
-        return replace(cell, us=median(cell.free_us), timing=FREE_RUNNING)
-    if start_us is None:
-        return replace(cell, us=median(cell.behind_us), timing=BEHIND)
-    us = median(cell.behind_us) - start_us / cell.replay
+    timing = FREE_RUNNING if cell.free_us else BEHIND if start_us is None else START_OFF
+    us = median(cell.free_us) if cell.free_us else median(cell.behind_us) - (start_us or 0.0) / cell.replay
     if us <= 0:
         raise ReportError(
             f"{series.row.label}, T = {cell.tokens:,}: expected a time above its start, received "
             f"{median(cell.behind_us):.1f} us an exchange and a start of {start_us:.0f} us a replay.",
             "The two timings are not of one machine: keep their records in folders of their own.",
         )
-    return replace(cell, us=us, timing=START_OFF)
+    return replace(cell, us=us, timing=timing)
 
 
 def _of_plan(found: Any) -> str:
