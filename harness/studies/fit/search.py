@@ -145,27 +145,25 @@ def _search(memo: Memo) -> list[Step]:
     """The points that the search tries on the fitted cells alone; no other cell is known to it."""
     settings, steps = memo.settings, list[Step]()
     cells, names, weight = settings.where(fitted=True), settings.free, pull(settings)
-    figures, start = settings.figures(cells), np.array([settings.values[name] for name in names])
-
-    def values(logs: Array) -> dict[str, float]:
-        return dict(zip(names, (start * np.exp(logs)).tolist(), strict=True))
+    figures, free = settings.figures(cells), sorted(settings.fitted, key=lambda one: names.index(one.name))
 
     def residuals(logs: Array) -> Array:
-        own = memo.us(cells, values(logs))
+        values = _moved(free, logs)
+        own = memo.us(cells, values)
         found = np.concatenate([residuals_pct(figures, own), weight * logs])
-        steps.append(Step(100.0 * rms(own / figures[0] - 1.0), float(found @ found), tuple(values(logs).values())))
+        steps.append(Step(100.0 * rms(own / figures[0] - 1.0), float(found @ found), tuple(values.values())))
         return found
 
     def jacobian(logs: Array) -> Array:
-        slopes, _ = memo.slopes(names, cells, values(logs))
-        moved = jacobian_pct(figures, memo.us(cells, values(logs)), slopes)
+        values = _moved(free, logs)
+        moved = jacobian_pct(figures, memo.us(cells, values), memo.slopes(names, cells, values)[0])
         return np.concatenate([moved, weight * np.eye(len(names))])
 
     least_squares(
         residuals,
         np.zeros(len(names)),
         jac=jacobian,
-        bounds=log_bounds(sorted(settings.fitted, key=lambda one: names.index(one.name))),
+        bounds=log_bounds(free),
         max_nfev=settings.evaluations,
         ftol=1e-3,
         xtol=1e-3,
@@ -174,13 +172,17 @@ def _search(memo: Memo) -> list[Step]:
     return steps
 
 
+def _moved(constants: Sequence[Constant], logs: Array) -> dict[str, float]:
+    """Values of constants that have moved by so much in log."""
+    return {one.name: one.value * by for one, by in zip(constants, np.exp(logs).tolist(), strict=True)}
+
+
 def _refits(memo: Memo, fit: Fit) -> dict[tuple[int, bool], Array]:
     """Each row with the constants of a linearised refit on it alone, and of one on all others."""
-    fitted, asked = fit.settings.fitted, dict[tuple[int, bool], tuple[list[int], dict[str, float]]]()
-    for row, alone in itertools.product(range(len(fit.settings.series)), (False, True)):
-        factors = np.exp(solution(fit, row, alone)).tolist()
-        values = {one.name: one.value * by for one, by in zip(fitted, factors, strict=True)}
-        asked[row, alone] = fit.settings.where(row=row), values
+    asked = {
+        (row, alone): (fit.settings.where(row=row), _moved(fit.settings.fitted, solution(fit, row, alone)))
+        for row, alone in itertools.product(range(len(fit.settings.series)), (False, True))
+    }
     memo.take([trial for one in asked.values() for trial in memo.timed(*one)])
     return {place: memo.us(*one) for place, one in asked.items()}
 
@@ -188,8 +190,7 @@ def _refits(memo: Memo, fit: Fit) -> dict[tuple[int, bool], Array]:
 def solution(fit: Fit, row: int, alone: bool) -> Array:
     """The linearised fit on a row alone or on all others, as log(value / value in the machine file)."""
     settings, fitted = fit.settings, fit.settings.fitted
-    others = [at for at, cell in enumerate(settings.cells) if cell.row != row]
-    cells = settings.where(row=row) if alone or not others else others
+    cells = [at for at, cell in enumerate(settings.cells) if (cell.row == row) is alone] or settings.where(row=row)
     figures, us = settings.figures(cells), fit.us["simulated"][cells]
     jacobian = jacobian_pct(figures, us, fit.slopes_of([one.name for one in fitted], cells))
     matrix = np.concatenate([jacobian, pull(settings) * np.eye(len(fitted))])
