@@ -176,18 +176,19 @@ def _more(results: Results) -> list[str]:
     """The machine, its clocks and the probes."""
     clocks = [sample for one in results.of(Record) if one.probe == "sm_clock" for sample in one.samples]
     seen = f"ran at {min(clocks):,.0f} to {max(clocks):,.0f} MHz" if clocks else "ran at a clock that was not read"
-    lines = (
-        line
-        for run in results.rows
-        if run.get("gpus")
-        for line in (
-            f"{run['gpus']} x {run['machine']}; driver {run['driver'] or 'not told'}, "
-            f"CUDA driver {run['cuda_driver']}, runtime {run['cuda_runtime']}",
-            f"SMs made for {run['most_sm_mhz']:,.0f} MHz {seen}; memory {run['memory_mhz']:,.0f} MHz",
-            f"probes {run['probes_hash']}",
+    return list(
+        dict.fromkeys(
+            line
+            for run in results.rows
+            if run.get("gpus")
+            for line in (
+                f"{run['gpus']} x {run['machine']}; driver {run['driver'] or 'not told'}, "
+                f"CUDA driver {run['cuda_driver']}, runtime {run['cuda_runtime']}",
+                f"SMs made for {run['most_sm_mhz']:,.0f} MHz {seen}; memory {run['memory_mhz']:,.0f} MHz",
+                f"probes {run['probes_hash']}",
+            )
         )
     )
-    return list(dict.fromkeys(lines))
 
 
 def _figure(value: float | None, digits: int = 3) -> str:

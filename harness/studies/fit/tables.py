@@ -22,17 +22,16 @@ ROW = "layout, hidden, routing"
 
 def residuals(fit: Fit) -> str:
     """The rms of every row and arm, with the machine file's constants and with the refitted ones."""
-    told = fit.settings
     return lined(
         {
-            ROW: told.label(row),
+            ROW: fit.settings.label(row),
             **_status(fit, row),
             **{
-                f"{kind}: rms of {name}, %": percent(rms(fit.off_pct(kind, told.where(row=row, arm=arm))))
-                for kind, (arm, name) in itertools.product(KINDS, enumerate(told.arms))
+                f"{kind}: rms of {name}, %": percent(rms(fit.off_pct(kind, fit.settings.where(row=row, arm=arm))))
+                for kind, (arm, name) in itertools.product(KINDS, enumerate(fit.settings.arms))
             },
         }
-        for row in range(len(told.series))
+        for row in range(len(fit.settings.series))
     )
 
 
