@@ -11,10 +11,10 @@ from tests.repo import plan_files, record_files
 from tests.repo.record_files import RecordFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "archived_records.json"
-SCREEN = Path("records/first-light/records/p5e967a210d322941/qea6f1a2aa3de974b-001-1dac2197.parquet")
-TABLE = Path("records/validation/matrix.parquet")
-HUNT = Path("records/hunts/night.parquet")
-PLAN = Path("records/first-light/plans/p5e967a210d322941.json")
+SCREEN = Path("records/screen/first-light/records/p5e967a210d322941/qea6f1a2aa3de974b-001-1dac2197.parquet")
+TABLE = Path("records/validate/matrix.parquet")
+HUNT = Path("records/hunt/night.parquet")
+PLAN = Path("records/screen/first-light/plans/p5e967a210d322941.json")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def tables(files: list[Path], root: Path) -> dict[Path, RecordFile]:
 @pytest.fixture(scope="module")
 def plans(files: list[Path], root: Path) -> dict[Path, plan_files.Plan]:
     """Every plan file under records/, by its path in the tree."""
-    paths = [path for path in files if path.relative_to(root).match("records/*/plans/p*.json")]
+    paths = [path for path in files if path.relative_to(root).match("records/*/*/plans/p*.json")]
     return {path.relative_to(root): plan_files.read(path) for path in paths}
 
 
@@ -173,7 +173,7 @@ def test_a_file_written_again_as_it_was_is_no_change(tmp_path: Path, root: Path)
 
 
 def test_a_file_that_is_gone_is_noticed_and_one_that_is_new_is_not(tmp_path: Path, root: Path) -> None:
-    copy = Path(shutil.copytree(root / "records/first-light", tmp_path / "records/first-light"))
+    copy = Path(shutil.copytree(root / "records/screen/first-light", tmp_path / "records/screen/first-light"))
     before = record_files.inventory(copy.rglob("*"), tmp_path)
     (tmp_path / SCREEN).rename(tmp_path / SCREEN.with_name("new.parquet"))
     (tmp_path / PLAN).write_text("{}", "utf-8")
