@@ -148,9 +148,10 @@ def test_every_record_is_of_two_h200s_with_a_gpu_for_each_rank(plans):
 def test_a_page_and_its_plot_are_those_of_its_records_to_the_last_byte(tmp_path, folder):
     drawn = report.draw(results(folder), tmp_path, folder)
     pictures = [(path.name, words) for path, words in drawn]
-    assert (DESK.root / "reports" / "screen" / f"{folder}.md").read_text("utf-8") == report.text(results(folder), pictures)
+    kept = DESK.root / "reports" / "screen"
+    assert (kept / f"{folder}.md").read_text("utf-8") == report.text(results(folder), pictures)
     assert drawn
-    assert all(path.read_bytes() == (DESK.root / "reports" / "screen" / path.name).read_bytes() for path, _ in drawn)
+    assert all(path.read_bytes() == (kept / path.name).read_bytes() for path, _ in drawn)
 
 
 def test_the_block_of_readme_is_that_of_its_records():
