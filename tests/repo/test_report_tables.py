@@ -63,6 +63,25 @@ def test_a_page_that_is_not_frozen_is_noticed(files: list[Path], root: Path) -> 
     assert page_names([*files, root / "reports" / "new" / "page.md"], root) != sorted(FROZEN)
 
 
+def pages_of_archives(files: list[Path], root: Path) -> list[str]:
+    """The page of every archive: reports/STUDY/NAME.md of records/STUDY/NAME, a folder or one file."""
+    kept = (
+        path.relative_to(root) for path in files if path.suffix == ".parquet" and path.is_relative_to(root / "records")
+    )
+    return sorted({f"reports/{path.parts[1]}/{path.parts[2].removesuffix('.parquet')}.md" for path in kept})
+
+
+def test_reports_mirror_records(files: list[Path], root: Path) -> None:
+    assert ["README.md", *pages_of_archives(files, root)] == page_names(files, root)
+
+
+@pytest.mark.parametrize(
+    "place", ["validate/new.parquet", "validation/matrix.parquet", "screen/new/records/p0/q0.parquet"]
+)
+def test_an_archive_without_its_page_is_noticed(files: list[Path], root: Path, place: str) -> None:
+    assert ["README.md", *pages_of_archives([*files, root / "records" / place], root)] != page_names(files, root)
+
+
 @pytest.mark.parametrize("page", FROZEN)
 def test_a_committed_page_has_the_frozen_tables(root: Path, page: str) -> None:
     assert FROZEN[page] != []
