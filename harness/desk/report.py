@@ -100,6 +100,11 @@ def archive(name: str, texts: Sequence[str], desk: Desk) -> int:
     config = compose("action/archive", texts, desk.conf)
     kept = as_name(need("name", config["name"]))
     results = select.select(name, {**config, "digest": select.ANY}, desk)
+    if not all(part.file for part in results.parts):
+        raise UsageError(
+            f"source {config['source']}: expected plans with their records, received records alone.",
+            "Name an out folder, a bundle, or an archive of plans.",
+        )
     target = desk.root / "records" / name / kept
     gone = [path for path in (*target.rglob("*"), target.with_suffix(".parquet")) if path.is_file()]
     if gone and not value(bool, config["replace"], "replace"):

@@ -75,6 +75,12 @@ def test_an_archive_that_finds_no_place_leaves_what_was_there(measured, monkeypa
     assert not list((measured.root / "records").rglob(".*"))
 
 
+def test_records_without_their_plan_are_not_archived_again(measured):
+    with pytest.raises(UsageError, match="expected plans with their records, received records alone"):
+        report.archive("screen", ["name=alone", f"source={measured.record_files()[0]}"], measured.desk)
+    assert not list((measured.root / "records").rglob("*alone*"))
+
+
 READERS = {
     ".csv": pd.read_csv,
     ".json": lambda path: pd.DataFrame(json.loads(Path(path).read_text())),
