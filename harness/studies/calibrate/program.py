@@ -39,15 +39,19 @@ MACHINE = {
     "memory_mhz": float,
 }
 """What the first line of a group says of the machine."""
-_READING = {
-    "probe": str,
-    "variant": str,
-    "ctas": int,
-    "bytes": int,
-    "unit": str,
-    "samples": lambda samples: [float(one) for one in samples],
-}
-_LINES: Sequence[dict[str, Any]] = (MACHINE, {"probe": str, "void": str}, _READING)
+_LINES: Sequence[dict[str, Any]] = (
+    MACHINE,
+    {"probe": str, "void": str},
+    {
+        "probe": str,
+        "variant": str,
+        "ctas": int,
+        "bytes": int,
+        "unit": str,
+        "samples": lambda found: [*map(float, found)],
+    },
+)
+"""What a line can hold, with what reads each field."""
 
 
 @dataclass(frozen=True)

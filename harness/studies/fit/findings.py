@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from harness.report.markdown import ABSENT, lined, signed
 from harness.studies.fit.fit import NO_EFFECT, Array, Fit, rms
-from harness.studies.fit.search import reach, solution
+from harness.studies.fit.search import log_bounds, reach, solution
 from harness.studies.fit.tables import MOST_MOVERS, ROW
 
 LARGEST_LOG = math.log(1e3)
@@ -86,11 +86,10 @@ def identification(fit: Fit) -> Identification:
         if math.isfinite(condition)
         else np.full(len(names), math.inf)
     )
-    ranges = [math.log(one.upper / one.lower) for one in fit.settings.fitted]
     columns = {
         "error_pct": _percent(sigma * errors),
         "alone_pct": _percent(sigma / lengths),
-        "effect_pct": np.sqrt(np.mean(jacobian**2, axis=0)) * ranges,
+        "effect_pct": np.sqrt(np.mean(jacobian**2, axis=0)) * np.diff(log_bounds(fit.settings.fitted), axis=0)[0],
         "share": [_share(jacobian, at) for at in range(len(names))],
     }
     correlation = pd.DataFrame(jacobian.T @ jacobian / np.outer(lengths, lengths), names, names)

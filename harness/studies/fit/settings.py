@@ -128,7 +128,8 @@ def _measured(config: Mapping[str, Any], told: Told, desk: Desk) -> Target:
             "The plans of the measured records say what is simulated; fit.rows says what is fitted on.",
         )
     results = select.select("screen", {"source": config["source"], "plan": select.ALL}, desk)
-    return of_devices(results, told.arms, word("digest", config["digest"]))
+    digest = word("digest", config["digest"])
+    return of_devices(results, told.arms, None if digest == select.ANY else digest)
 
 
 def _marked(told: Told, series: Sequence[Series], cells: Sequence[Cell]) -> tuple[Cell, ...]:

@@ -24,9 +24,6 @@ from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Cell, Serie
 from harness.studies.screen.report import listed
 from harness.studies.screen.tables import Found
 
-ANY = "any"
-
-
 Target = tuple[tuple[Series, ...], tuple[Cell, ...], Source]
 """Rows, their cells with the figures that these are to have, and where the figures are from."""
 
@@ -54,20 +51,20 @@ def of_table(screen: Any, folder: Path) -> Target:
     return tuple(Series(row, screen.exchange) for row in screen.rows), tuple(cells), Source(table.table_id)
 
 
-def of_devices(results: Results, arms: Sequence[str], digest: str) -> Target:
+def of_devices(results: Results, arms: Sequence[str], digest: str | None) -> Target:
     """What was measured of two arms, in graphs, with a GPU a rank.
 
     Args:
         results: screens with their records.
         arms: the fitted one, then the held-out one.
-        digest: of the sources whose cells count, or `any`, where all are of one.
+        digest: of the sources whose cells count; None: all are of one.
 
     Raises:
         ReportError: no such cell, no cell of the fitted arm, cells of several digests, replays of several lengths, or
             a start that leaves nothing of a cell.
         DigestError: a digest that is not written as one.
     """
-    wanted = None if digest == ANY else str(NativeDigest.parse(digest))
+    wanted = None if digest is None else str(NativeDigest.parse(digest))
     chosen = [
         (found, at, arm)
         for found in map(Found, results.parts)
@@ -94,10 +91,14 @@ def of_devices(results: Results, arms: Sequence[str], digest: str) -> Target:
     devices = dict.fromkeys(
         f"{one['gpus']} x {one['device']}" for found in plans for one in found.facts if "device" in one
     )
-    (digest,), on = digests, "; ".join(devices) or "devices that were not told"
-    lines = f"measured: {results.name} on {on}, native digest {digest}", *map(_of_plan, plans)
+    (measured,), on = digests, "; ".join(devices) or "devices that were not told"
+    lines = f"measured: {results.name} on {on}, native digest {measured}", *map(_of_plan, plans)
     gone = (*absences, *damaged(results))
-    return tuple(series), tuple(cells), Source(results.name, digest, str(native_digest("cuda")), start_us, lines, gone)
+    return (
+        tuple(series),
+        tuple(cells),
+        Source(results.name, measured, str(native_digest("cuda")), start_us, lines, gone),
+    )
 
 
 def _comparable(found: Found) -> bool:
