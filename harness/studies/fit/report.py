@@ -82,8 +82,8 @@ def products(results: Results, path: Path, conf: Path) -> list[Path]:
 def _lead(fit: Fit) -> str:
     told, source = fit.settings, fit.settings.source
     sources = (
-        f"**The sources are not the same**: the kernels of the measured tree are {source.digest}, those of the "
-        f"simulated one {source.own}; a difference may be one of the kernels."
+        f"**The sources are not the same**: measured was {source.digest}, the tree that simulates has {source.own}; a "
+        "difference may be one of the kernels."
         if source.digest != source.own
         else "Both ran the same native sources."
     )
