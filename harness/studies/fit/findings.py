@@ -81,8 +81,9 @@ def identification(fit: Fit) -> Identification:
     condition = float(values[0] / values[-1]) if freedom >= 0 and values[-1] > 0 else math.inf
     sigma = math.sqrt(float(residuals @ residuals) / freedom) if freedom > 0 else math.inf
     bounded = np.maximum(values, SMALLEST)
+    errors = np.maximum(np.linalg.norm(directions / bounded[:, None], axis=0), SMALLEST)
     columns = {
-        "error_pct": _percent(sigma * np.linalg.norm(directions / bounded[:, None], axis=0)),
+        "error_pct": _percent(sigma * errors),
         "alone_pct": _percent(sigma / lengths),
         "effect_pct": np.sqrt(np.mean(jacobian**2, axis=0)) * np.diff(log_bounds(fit.settings.fitted), axis=0)[0],
         "share": [_share(jacobian, at) for at in range(len(names))],
