@@ -16,8 +16,10 @@ from afdep.libraries import BuiltLibrary, write
 from afdep.proof.hunt import Finding, run_seed, run_seeds
 from afdep.proof.minimise import minimise
 from afdep.proof.scenario import Hunt
+from harness.core import trees
+from harness.studies.faults.mutants import SHORT_ROWS
 from harness.studies.faults.mutants import Mutant as Plant
-from harness.studies.faults.simulator import build_with
+from harness.studies.faults.simulator import built
 from harness.studies.faults.trials import HUNTED as PLANTS
 from harness.studies.faults.trials import MUTANTS as ALL
 from harness.studies.hunt import program
@@ -41,7 +43,12 @@ def libraries(request, tmp_path_factory) -> dict[str, Future[Path]]:
     params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     plants = {one["plant"].name: one["plant"] for one in params if "plant" in one} | {SMALLEST.name: SMALLEST}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {name: pool.submit(build_with, plant, tmp_path_factory.mktemp("plant")) for name, plant in plants.items()}
+        yield {name: pool.submit(build, plant, tmp_path_factory.mktemp("plant")) for name, plant in plants.items()}
+
+
+def build(plant: Plant, folder: Path) -> Path:
+    """The native library of a copy of the tree with a plant in it."""
+    return built(trees.copied(ROOT, folder, (*plant.edits, *SHORT_ROWS)), plant.fiber)
 
 
 def hunt_of(plant: Plant, libraries: dict[str, Future[Path]]) -> Hunt:
@@ -54,7 +61,7 @@ def first_finding(hunt: Hunt, budget: int) -> Finding | None:
     return next(run_seeds(hunt, range(budget)), None)
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=str)
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda one: one.name)
 def test_the_hunt_finds_a_plant_within_its_budget_and_replays_it(plant, libraries):
     hunt = hunt_of(plant, libraries)
     finding = first_finding(hunt, plant.budget)
@@ -77,12 +84,12 @@ def test_long_rows_are_wrong_where_a_slot_is_reused_before_it_has_been_read(plan
         proof.prove(world, [load], 64, 1)
 
 
-@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"], ids=str)
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"], ids=lambda one: one.name)
 def test_what_two_buffers_share_shows_only_when_both_are_in_flight(plant, libraries):
     assert first_finding(replace(hunt_of(plant, libraries), buffers=0.0), plant.budget) is None
 
 
-@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "abort"], ids=str)
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "abort"], ids=lambda one: one.name)
 def test_what_a_rank_does_once_it_gives_up_shows_only_when_one_does(plant, libraries):
     assert first_finding(replace(hunt_of(plant, libraries), aborts=0.0), plant.budget) is None
 
@@ -103,7 +110,7 @@ def test_a_finding_made_small_still_fails_and_names_its_exchange(libraries):
     assert "in exchange" in str(finding)
 
 
-@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"][:1], ids=str)
+@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.kind == "sharing"][:1], ids=lambda one: one.name)
 def test_a_finding_of_two_buffers_stays_one_of_two(plant, libraries):
     hunt = hunt_of(plant, libraries)
     small, finding = minimise(hunt, first_finding(hunt, plant.budget).seed)

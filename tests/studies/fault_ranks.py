@@ -131,10 +131,8 @@ class Received:
 class Faults:
     """The functions of an edited library, of the simulator."""
 
-    def __init__(self, library):
+    def __init__(self, library, late_us):
         self.rank = Buffer.now.simulated
-
-    def set(self, late_us):
         assert set(late_us) <= {self.rank.trial.delay.place if self.rank.trial.delay else None}
 
     def marks(self):

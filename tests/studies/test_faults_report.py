@@ -136,21 +136,23 @@ def test_a_later_attempt_takes_the_place_of_a_void_one():
     assert cells(report.text(results(RUNS[4], later)), LANDED)[-2:] == ["passed", "192"]
 
 
-SAID = {"finder": "hunt", "seeds": 4, "reason": FOUND, "digest": "n2"}
+CLEAN = {"ended": "exact", "seeds": 4, "digest": "n2"}
+SAID = {**CLEAN, "ended": "hunt", "failed": FOUND}
 
 
 @pytest.mark.parametrize(
     ("trial", "said", "outcome"),
     [
         (Trial(DRAINED, "afdep"), SAID, "caught: hunt"),
-        (Trial(DRAINED, "afdep"), {**SAID, "reason": None}, "passed"),
+        (Trial(DRAINED, "afdep"), CLEAN, "passed"),
         (Trial(NOTHING, "afdep"), SAID, "failed"),
-        (Trial(NOTHING, "afdep"), {**SAID, "reason": None}, "exact"),
+        (Trial(NOTHING, "afdep"), CLEAN, "exact"),
     ],
 )
 def test_a_seed_that_fails_is_a_catch_without_a_fence_and_a_failure_with_all(trial, said, outcome):
     (row,) = program.judge(PLAN, Batch((trial,)), trial, Ended({0: said}))
     assert (program.outcome(row), row.seeds, row.native_digest) == (outcome, 4, "n2")
+    assert (row.said or row.reason) == said.get("failed")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +170,10 @@ RACE = "x\nWARNING: ThreadSanitizer: data race (pid=1)"
 def checked(monkeypatch, tmp_path):
     """The facts of a batch of the race checker, whose words are given."""
 
-    def facts(said):
+    def facts(code, said):
+        done = SimpleNamespace(returncode=code, stdout="" if code else said, stderr=said if code else "")
         monkeypatch.setattr(simulator, "races", lambda tree: tree)
-        monkeypatch.setattr(simulator, "report", lambda path, arm, seeds: said)
+        monkeypatch.setattr(simulator.subprocess, "run", lambda *command, **more: done)
         batch = next(batch for batch in BATCHES["sim"] if batch.trials[0].control == RELEASE)
         (one,) = simulator.run(batch, SimpleNamespace(settings=SETTINGS, folder=tmp_path))
         return one.facts
@@ -178,16 +181,20 @@ def checked(monkeypatch, tmp_path):
     return facts
 
 
-@pytest.mark.parametrize(("said", "reason"), [("clean", None), (RACE, "data race")])
-def test_what_the_race_checker_says_is_told_with_the_digest_of_the_edited_tree(checked, said, reason):
-    facts = checked(said)
-    assert (facts["reason"], facts["finder"], facts["seeds"]) == (reason, "race checker", 2)
+@pytest.mark.parametrize(
+    ("code", "said", "ended", "reason"),
+    [(0, "clean", "exact", None), (66, RACE, "race checker", "data race")],
+    ids=["clean", "race"],
+)
+def test_what_the_race_checker_says_is_told_with_the_digest_of_the_edited_tree(checked, code, said, ended, reason):
+    facts = checked(code, said)
+    assert (facts.get("failed"), facts["ended"], facts["seeds"]) == (reason, ended, 2)
     assert facts["digest"] != str(simulator.native_digest("sim"))
 
 
 def test_a_race_checker_that_did_not_run_has_not_passed(checked):
     with pytest.raises(VoidError, match=r"received 'ld\.so: no such object'"):
-        checked("ld.so: no such object\n")
+        checked(1, "ld.so: no such object\n")
 
 
 def test_a_machine_that_cannot_build_is_void(monkeypatch, tmp_path):

@@ -22,7 +22,7 @@ class Mutant:
         fiber: "thread" where only thread fibers can see it.
         tokens: the hunt's capacity, where the small one never uses a slot of the kernel twice.
         aborts: share of the seeds in which a rank gives up.
-        finder: "races" where the happens-before checker finds it and the hunt does not.
+        finder: the happens-before checker where that finds it and the hunt does not.
     """
 
     name: str
@@ -34,10 +34,7 @@ class Mutant:
     fiber: Fiber = "warp"
     tokens: int | None = None
     aborts: float = 0.0
-    finder: Literal["hunt", "races"] = "hunt"
-
-    def __str__(self) -> str:
-        return self.name.replace(" ", "-")
+    finder: Literal["hunt", "race checker"] = "hunt"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from harness.core.plan import Plan
 from harness.errors import ConfigError
 from harness.ranks.cells import Shape
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-from harness.studies.faults import rounds
 from harness.studies.faults.mutants import MARKS_AND_DELAYS, SHORT_ROWS
+from harness.studies.faults.rounds import KINDS
 from harness.studies.faults.trials import (
     ARMS,
     AS_SHIPPED,
@@ -185,41 +185,37 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
 
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Outcome]:
-    """One row; none where the processes left behind the trial before."""
+    """One row, by the gravest of what its ranks say; none where the processes left behind the trial before."""
     if not (ended.said or ended.endings or ended.void):
         return []
-    row = Outcome(**vars(trial), expects=trial.expects, late_us=plan.settings.late_us if trial.late else 0)
-    return [_hunted(row, ended) if trial.layout is None else _measured(row, plan.settings, trial, ended)]
+    said = dict(sorted(ended.said.items()))
+    marks = {place for one in said.values() for place in one.get("marks", ())}
+    missing = sorted(set(trial.places) - marks) if trial.layout else []
+    row = Outcome(**vars(trial), expects=trial.expects, **_figures(plan.settings, trial, ended, not missing))
+    kind = next((one for one in KINDS if one in {told["ended"] for told in said.values()}), None)
+    if ended.status != OK and (kind is None or row.expects == EXACT):
+        is_found = row.expects == EXACT and (kind is not None or not ended.void)
+        return [replace(row, status=FAILED if is_found else VOID, reason=ended.reason)]
+    words = [f"rank {rank}: {one['failed']}" for rank, one in said.items() if one["ended"] == kind]
+    reason = "; ".join(words) if trial.layout else ended.reason
+    if missing:
+        never = f"places {missing} never ran"
+        return [replace(row, status=VOID, reason="; ".join(filter(None, (never, reason))))]
+    return [replace(row, caught=kind, said=reason or None)]
 
 
-def _hunted(row: Outcome, ended: Ended) -> Outcome:
-    row, said = replace(row, machine=SIMULATED), ended.said.get(0, {})
-    if "seeds" not in said:
-        failed = row.expects == EXACT and ended.status == FAILED
-        return replace(row, status=FAILED if failed else VOID, reason=ended.reason)
-    row, reason = replace(row, seeds=said["seeds"], native_digest=said["digest"]), said["reason"]
-    if reason is not None and row.expects == EXACT:
-        return replace(row, status=FAILED, reason=reason)
-    return replace(row, caught=None if reason is None else said["finder"], said=reason)
-
-
-def _measured(row: Outcome, settings: Settings, trial: Trial, ended: Ended) -> Outcome:
+def _figures(settings: Settings, trial: Trial, ended: Ended, marked: bool) -> dict[str, Any]:
+    """What ran, in numbers: of the hunt, or of all ranks."""
+    said = list(ended.said.values())
+    digest = next((one["digest"] for one in said if "digest" in one), None)
+    if trial.layout is None:
+        return {"machine": SIMULATED, "native_digest": digest, "seeds": said[0]["seeds"] if said else None}
     shape = {name: held for name, held in vars(trial.shape(settings.shape)).items() if name != "exchanges"}
-    row = replace(row, **shape, ranks_per_gpu=ended.opened.get(0, {}).get("ranks_per_gpu", 1))
-    kind, reason = rounds.together(ended)
-    reports = [one for one in ended.said.values() if "ended" in one]
-    missing = sorted(set(trial.places) - {place for one in reports for place in one["marks"]})
-    if reports:
-        digest = next((one["digest"] for one in reports if one["digest"]), None)
-        exchanges, exact = max(one["exchanges"] for one in reports), min(one["exact"] for one in reports)
-        row = replace(row, exchanges=exchanges, exact=exact, marked=not missing, native_digest=digest)
-    if kind == VOID or (kind != EXACT and row.expects == EXACT):
-        return replace(row, status=VOID if kind == VOID else FAILED, reason=reason)
-    if reports and missing:
-        return replace(row, status=VOID, reason=f"places {missing} never ran{f'; {reason}' if reason else ''}")
-    if kind not in (EXACT, *rounds.WEIGHT):
-        return replace(row, status=VOID, reason=reason)
-    return replace(row, caught=None if kind == EXACT else kind, said=reason)
+    late = {"late_us": settings.late_us} if trial.late else {}
+    exchanges, exact = ([one[name] for one in said] for name in ("exchanges", "exact"))
+    counts = {"exchanges": max(exchanges), "exact": min(exact), "marked": marked} if said else {}
+    shared = ended.opened.get(0, {}).get("ranks_per_gpu", 1)
+    return {**shape, **late, **counts, "ranks_per_gpu": shared, "native_digest": digest}
 
 
 def label(settings: Settings, trial: Trial) -> str:

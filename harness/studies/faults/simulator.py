@@ -13,24 +13,22 @@ from afdep import build
 from afdep.build import Fiber
 from afdep.digest import native_digest
 from afdep.errors import BuildError
-from afdep.proof.hunt import run_seed
+from afdep.proof.hunt import run_seeds
 from afdep.proof.scenario import Hunt
 from afdep.sources import RECIPES
 from afdep.tree import root
 from harness.core import trees
 from harness.core.process import in_words, last_line
-from harness.studies.faults.mutants import SHORT_ROWS, Mutant
-from harness.studies.faults.trials import MUTANT_BY_NAME
-from harness.study import Batch, Edit, Said, VoidError
-
-CLEAN = "clean"
-"""What the race checker says where it finds nothing."""
+from harness.studies.faults.mutants import Mutant
+from harness.studies.faults.rounds import RACES
+from harness.studies.faults.trials import EXACT, MUTANT_BY_NAME, NOTHING
+from harness.study import Batch, Said, VoidError
 
 _UNITS = ("afdep/csrc/sim_abi.cpp", "afdep/csrc/sim_buffers.cpp")
 """The units that kernels are compiled in; all others are compiled once for every fault."""
 _RACE_SEEDS = 2
 _RACE_FLAGS = ("-g", "-DSIMGPU_RACES")
-_WARNING = "WARNING: ThreadSanitizer: data race"
+_CLEAN, _WARNING = "clean", "WARNING: ThreadSanitizer: data race"
 _MOST_RANDOM_BITS = 28
 """Shadow memory has its place: where mappings are spread wider than this, the checker does not start."""
 
@@ -59,59 +57,32 @@ print("clean")
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
-    """Hunt the one trial of a batch.
+    """Look for the fault of the one trial of a batch.
 
     Raises:
         VoidError: this machine cannot build or check it.
     """
-    (trial,), settings = batch.trials, group.settings
-    mutant = MUTANT_BY_NAME.get(trial.control)
+    (trial,) = batch.trials
+    shipped = Mutant(NOTHING, "none", trial.arm, (), group.settings.shipped_seeds)
+    mutant = MUTANT_BY_NAME.get(trial.control, shipped)
     try:
-        tree = edited(batch.edits, group.folder)
-        if mutant is None:
-            told = _seeds(Hunt.small(trial.arm, library=build.build()), settings.shipped_seeds)
-        elif mutant.finder == "races":
-            told = _races(mutant, races(tree))
+        tree = trees.copied(root(), group.folder, batch.edits)
+        if mutant.finder == RACES:
+            seeds, reason = _RACE_SEEDS, report(races(tree), mutant.arm, _RACE_SEEDS)
         else:
-            told = _seeds(hunt_of(mutant, built(tree, mutant.fiber)), mutant.budget)
-        yield Said(0, {**told, "digest": str(native_digest("sim", tree))})
+            seeds, reason = _hunted(mutant, built(tree, mutant.fiber) if batch.edits else build.build())
     except (BuildError, OSError, subprocess.CalledProcessError) as error:
         raise VoidError(f"{in_words(error)} {last_line(getattr(error, 'stderr', None) or '')}".strip()) from error
+    found = {"ended": EXACT} if reason is None else {"ended": mutant.finder, "failed": reason}
+    yield Said(0, {**found, "seeds": seeds, "digest": str(native_digest("sim", tree))})
 
 
-def hunt_of(mutant: Mutant, library: Path) -> Hunt:
-    """The hunt that must find a fault."""
+def _hunted(mutant: Mutant, library: Path) -> tuple[int, str | None]:
+    """Seeds until one fails, and how it fails."""
     shape = {} if mutant.tokens is None else {"capacity": mutant.tokens, "most_tokens": mutant.tokens}
-    return Hunt.small(mutant.arm, library=library, fiber=mutant.fiber, aborts=mutant.aborts, **shape)
-
-
-def _seeds(hunt: Hunt, budget: int) -> dict[str, Any]:
-    """Seeds until one fails: how many, and how it fails."""
-    findings = ((seed + 1, str(found)) for seed in range(budget) if (found := run_seed(hunt, seed)) is not None)
-    seeds, reason = next(findings, (budget, None))
-    return {"finder": "hunt", "seeds": seeds, "reason": reason}
-
-
-def _races(mutant: Mutant, library: Path) -> dict[str, Any]:
-    """What the race checker says of some seeds.
-
-    Raises:
-        VoidError: it has not run to its end, and has found nothing.
-    """
-    said = report(library, mutant.arm, _RACE_SEEDS)
-    if said != CLEAN and _WARNING not in said:
-        raise VoidError(f"race checker: expected a data race or {CLEAN!r}, received {last_line(said)!r}")
-    return {"finder": "race checker", "seeds": _RACE_SEEDS, "reason": None if said == CLEAN else "data race"}
-
-
-def edited(edits: Sequence[Edit], folder: Path) -> Path:
-    """A copy of this process's tree with some edits, in a new folder below `folder`."""
-    return trees.copied(root(), folder, edits)
-
-
-def build_with(mutant: Mutant, folder: Path) -> Path:
-    """The native library of a copy of the tree with a fault in it."""
-    return built(edited((*mutant.edits, *SHORT_ROWS), folder), mutant.fiber)
+    hunt = Hunt.small(mutant.arm, library=library, fiber=mutant.fiber, aborts=mutant.aborts, **shape)
+    finding = next(run_seeds(hunt, range(mutant.budget)), None)
+    return (mutant.budget, None) if finding is None else (finding.seed + 1, str(finding))
 
 
 def built(tree: Path, fiber: Fiber = "warp") -> Path:
@@ -126,8 +97,12 @@ def races(tree: Path | None = None) -> Path:
     return _compiled(tree or root(), "races.so", _UNITS, *flags)
 
 
-def report(library: Path, arm: str, seeds: int) -> str:
-    """What the checker says of the exchanges of some seeds, of one Buffer or two."""
+def report(library: Path, arm: str, seeds: int) -> str | None:
+    """What the checker finds in the exchanges of some seeds, of one Buffer or two: a data race, or None.
+
+    Raises:
+        VoidError: it has not run to its end, and has found nothing.
+    """
     runtime = subprocess.run(["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True)
     settings = {"LD_PRELOAD": runtime.stdout.strip(), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
     setting = Path("/proc/sys/vm/mmap_rnd_bits")
@@ -135,7 +110,12 @@ def report(library: Path, arm: str, seeds: int) -> str:
     command = [*fixed, sys.executable, "-c", _PROGRAM, arm, str(seeds), str(library)]
     environ = os.environ | settings | {"PYTHONPATH": str(root())}
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
-    return CLEAN if (done.returncode, done.stdout.strip()) == (0, CLEAN) else done.stderr
+    if (done.returncode, done.stdout.strip()) == (0, _CLEAN):
+        return None
+    if _WARNING not in done.stderr:
+        received = last_line(done.stderr or done.stdout)
+        raise VoidError(f"race checker: expected a data race or {_CLEAN!r}, received {received!r}")
+    return "data race"
 
 
 @cache

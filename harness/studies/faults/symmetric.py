@@ -208,7 +208,7 @@ RACE_MUTANTS = (
         "m2n",
         (Edit("vendor/elastic/barrier.cuh", "prim::wait_until(", "prim::wait_value("),),
         budget=2,
-        finder="races",
+        finder="race checker",
     ),
     Mutant(
         "arrivals are added without releasing",
@@ -223,6 +223,6 @@ RACE_MUTANTS = (
             ),
         ),
         budget=2,
-        finder="races",
+        finder="race checker",
     ),
 )

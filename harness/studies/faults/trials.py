@@ -231,7 +231,7 @@ class Trial:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Numbers of the places that must have run for the trial to count."""
+        """Numbers of the places that must have run on GPUs for the trial to count."""
         return (*([FAULT_PLACE] if self.fault else []), *([self.delay.place] if self.delay else []))
 
     @property
