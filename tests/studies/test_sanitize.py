@@ -38,10 +38,7 @@ echo "========= $kind: 3 $word displayed" >> "$log"; exit 99
 """
 
 
-FAKES = {
-    "harness/ranks/device.py": ROOT / "tests/studies/ranks_without_torch.py",
-    "harness/studies/sanitize/device.py": ROOT / "tests/studies/sanitized_ranks.py",
-}
+FAKES = {"harness/ranks/device.py": ROOT / "tests/studies/sanitized_ranks.py"}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ A few exchanges of 1A1F, called by the host and compared bit for bit, each rank 
 misses its own fault says nothing by its silence elsewhere.
 """
 
-import importlib
 import os
 import re
 import subprocess
@@ -17,11 +16,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from harness.core import launch, process
 from harness.core.fields import ArmName, Unit, Within
 from harness.core.plan import Plan
+from harness.ranks import loads
 from harness.ranks.cells import Shape
 from harness.records.envelope import FAILED, OK, VOID, Envelope
 from harness.study import Batch, Block, Edit, Ended, Said
 
-BACKENDS = {"cuda": ("harness.studies.sanitize.device",)}
 FINAL = (OK, FAILED)
 JUDGES_ENDINGS = True
 
@@ -179,9 +178,19 @@ def _batch(settings: Settings, trial: Trial) -> Batch:
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
-    """Exchange, compare and say so."""
-    found: Iterator[Said] = importlib.import_module(BACKENDS[batch.backend][0]).run(batch, group)
-    return found
+    """A few exchanges, called by the host and compared bit for bit; the process ends well, for its tool's sake."""
+    (trial,), shape = batch.trials, group.settings.shape
+    group.turn()
+    waits = dict.fromkeys(("timeout_s", "first_timeout_s"), group.settings.timeout_s)
+    buffer = group.buffer(layout=batch.layout, arm=trial.arm, maker="ipc", **shape.fields, **waits)
+    facts: dict[str, Any] = {"digest": str(buffer.identity["digest"]), "exchanges": 0}
+    try:
+        group.prove(buffer, [loads.random(shape, [seed]) for seed in range(shape.exchanges)], shape.tokens)
+        buffer.close()
+        facts["exchanges"] = shape.exchanges
+    except Exception as error:
+        facts["failed"] = process.in_words(error)
+    yield Said(0, facts)
 
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Sanitized]:
