@@ -48,8 +48,8 @@ lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 
-test: setup lint ## lint, then every test; what this machine lacks is skipped and listed
-	$(RUN) -m pytest -n auto --dist loadfile
+test: setup lint ## lint, then every test within its CPU seconds; what this machine lacks is skipped and listed
+	$(RUN) -m pytest -n auto --dist loadfile -p tests.budget --budget tests/budget.toml
 
 docs: setup ## generate docs/format.md, the completion file and the short report in README.md
 	$(RUN) -c 'from harness.desk import usage; print(usage.formats(), end="")' > docs/format.md

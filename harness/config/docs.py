@@ -83,8 +83,8 @@ def valid(annotation: Any) -> str:
     kind, *more = typing.get_args(inner)
     words = [one.words for one in more if isinstance(one, Text)]
     words += [str(one) for one in more if isinstance(one, Within)]
-    words += [one.name for one in more if isinstance(one, Unit)]
-    return f"{' '.join(words) or valid(kind)}{none}"
+    unit = "".join(f", in {one.name}" for one in more if isinstance(one, Unit))
+    return f"{' '.join(words) or valid(kind)}{unit}{none}"
 
 
 def _without_none(annotation: Any) -> Any:

@@ -23,7 +23,7 @@ class Within:
     most: float = float("inf")
 
     def __str__(self) -> str:
-        return f"{self.least:g} or more" if self.most == float("inf") else f"{self.least:g} to {self.most:g}"
+        return f"{self.least:,} or more" if self.most == float("inf") else f"{self.least:,} to {self.most:,}"
 
 
 @dataclass(frozen=True)

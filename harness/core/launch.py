@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -226,12 +227,14 @@ def _placement(batch: Batch) -> tuple[gpus.Placement | None, int | None]:
     """The GPU of every rank, and where some share one the SMs that the main kernels of each have room on.
 
     Raises:
-        VoidError: no GPUs, or too few of them.
+        VoidError: no GPUs, too few of them, or no torch to use them by.
     """
     if batch.backend != "cuda" or batch.layout is None:
         return None, None
     if isinstance(here := gpus.found(), str):
         raise VoidError(here)
+    if find_spec("torch") is None:
+        raise VoidError("needs torch, which this Python lacks")
     layout, planned = Layout.parse(batch.layout), batch.ranks_per_gpu
     try:
         found = gpus.place(layout, here.count) if planned is None else gpus.planned(layout, planned)

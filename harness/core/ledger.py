@@ -15,7 +15,7 @@ from harness.records import table
 from harness.records.envelope import FAILED, OK, Envelope
 from harness.study import Batch, Block, Ended
 
-_FACTS = ("code_digest", "gpu_uuid", "driver", "torch", "compiler", "affinity")
+_FACTS = ("code_digest", "gpu_uuid", "torch", "compiler", "affinity")
 """What a rank says of itself that every row of it has."""
 
 _QUIET = 200
@@ -253,9 +253,10 @@ def _endings(
 
 
 def _clocks(told: Told, gpu: int | None) -> Mapping[str, Any]:
-    """What the GPU of a rank said of its clock before and after."""
+    """What the GPU of a rank said before and after: its driver, its clock and why it ran slower."""
     own = [one for one in told.states if gpu is not None and one.get("gpu") == gpu]
     if not own:
         return {}
     reasons = sorted({str(one["throttle"]) for one in own})
-    return {"sm_mhz": tuple(float(one["sm_mhz"]) for one in own), "throttle": ", ".join(reasons)}
+    clocks = tuple(float(one["sm_mhz"]) for one in own)
+    return {"driver": own[0].get("driver"), "sm_mhz": clocks, "throttle": ", ".join(reasons)}

@@ -14,6 +14,9 @@ from harness.core.fields import Count, Text, Unit, Within
 from harness.core.node import INDEX, OUT
 from harness.errors import OutputClosedError, UsageError, WorkspaceError
 
+MISSING = "???"
+"""What Hydra writes for a key that has no default."""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -159,6 +162,6 @@ def need(key: str, text: object) -> str:
     Raises:
         UsageError: it was left out.
     """
-    if text in ("", "???", None):
+    if text in ("", MISSING, None):
         raise UsageError(f"{key}: expected a value, received none.", f"Write {key}=VALUE.")
     return str(text)

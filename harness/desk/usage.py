@@ -11,7 +11,7 @@ from harness import study
 from harness.config import docs, overrides
 from harness.config.compose import axes_of, compose, groups_of
 from harness.config.docs import Doc
-from harness.desk.desk import Desk, Launcher
+from harness.desk.desk import MISSING, Desk, Launcher
 from harness.records import Envelope, Row, schema
 from harness.report.markdown import table
 
@@ -53,8 +53,8 @@ def of(name: str, action: str | None, desk: Desk) -> str:
     lines = [purpose(primary, desk.conf), "", f"afdep-bench {name}{f' {action}' if action else ''} key=value...", ""]
     width = shutil.get_terminal_size((120, 40)).columns
     for key, default, doc in keys(name, primary, desk):
-        head = f"  {key}={_shown(default)}" if default is not ... else f"  {key}="
-        body = "; ".join(part for part in (doc.meaning.rstrip("."), doc.valid) if part)
+        head, needed = f"  {key}={_shown(default)}", "required" if default == MISSING else ""
+        body = "; ".join(part for part in (doc.meaning.rstrip("."), doc.valid, needed) if part)
         lines += textwrap.wrap(f"{head:<32s} {body}", width, subsequent_indent=" " * 33, break_on_hyphens=False)
     return "\n".join(lines)
 
@@ -148,6 +148,8 @@ def _columns(kind: type[Row], shared: type[Row] = Row) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value in (..., MISSING):
+        return ""
     if value is None:
         return "none"
     if isinstance(value, Mapping):

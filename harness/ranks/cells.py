@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from afdep import Machine
+from afdep import Layout, Machine
 from harness.core.fields import Count, Dtype, LayoutName, Microseconds, Name, Number, Seed, Unit, Within
 from harness.errors import ConfigError
 
@@ -224,6 +224,14 @@ class Cell:
     @property
     def bucket(self) -> int:
         return self.exchange.bucket or max(1, self.tokens)
+
+    @property
+    def expected_s(self) -> float:
+        """What proving and timing it takes; of the simulator on one core, where every token is worked for."""
+        if self.backend.name == "cuda":
+            return 0.5
+        layout, exchanges = Layout.parse(self.row.layout), self.backend.proof_exchanges + self.backend.num_exchanges
+        return 0.05 + 150e-6 * exchanges * self.tokens * layout.attention_ranks * layout.ffn_ranks
 
     @property
     def world(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from harness import study
 from harness.records.envelope import OK
 from harness.report.markdown import bullets
 from harness.report.results import Part, Results, counts
@@ -23,11 +24,9 @@ def damaged(results: Results) -> list[str]:
 
 
 def not_ok(results: Results) -> str:
-    """Void and failed trials by reason, those that are missing, and files that cannot be read."""
-    found: Counter[tuple[str, str]] = Counter()
-    for row in results.rows:
-        if row.get("status", OK) != OK:
-            found[str(row["status"]), str(row.get("reason"))] += 1
+    """Trials whose latest attempt is void or failed, by reason; those that are missing; files that cannot be read."""
+    rows = results.current(study.program(results.study).Record)
+    found = Counter((row.status, row.reason) for row in rows if row.status != OK)
     lines = [f"{status}: {count:,} {'row' if count == 1 else 'rows'}: {why}" for (status, why), count in found.items()]
     for part in results.parts:
         if (missing := num_missing(part)) > 0:

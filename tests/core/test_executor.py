@@ -2,9 +2,14 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
+from harness.core import launch
+from harness.core import plan as plans
+from harness.core.journal import Attempt, Told
+from harness.machine.gpus import Gpus
 from harness.records import files
 from tests.core.conftest import said
 
@@ -172,3 +177,33 @@ def test_processes_start_under_their_tool(bench):
     assert row.status == "ok"
     assert os.access("/usr/bin/env", os.X_OK)
     assert signal.SIGKILL == 9
+
+
+def test_a_row_of_a_gpu_has_its_driver_and_its_clock_before_and_after(bench):
+    executor = bench.executor(bench.plan(["ok"]))
+    own = {"gpu": 1, "driver": "580.95", "sm_mhz": "1980", "throttle": "0x0"}
+    other = {"gpu": 0, "driver": "1.0", "sm_mhz": "345", "throttle": "0x4"}
+    states = [other, own, other, {**own, "sm_mhz": "1755", "throttle": "0x8"}]
+    attempt = Attempt(0, 0, 0, (0,), 1, "r1", "command")
+    told = Told(attempt, said={0: {0: {"said": "done"}}}, opened={0: {"gpu": 1}}, states=states, sealed=True)
+    (row,) = executor.ledger.record(told)
+    assert (row.driver, row.sm_mhz, row.throttle) == ("580.95", (1980.0, 1755.0), "0x0, 0x8")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "torch", "expected"),
+    [
+        ("needs GPUs: no driver", True, "needs GPUs: no driver"),
+        (Gpus(4, "NVIDIA H200", 132), False, "needs torch, which this Python lacks"),
+        (Gpus(1, "NVIDIA H200", 132), True, "2A2F as placed needs 4 GPUs, this machine shows 1"),
+    ],
+)
+def test_a_batch_that_this_machine_has_no_place_for_is_void_at_once(bench, monkeypatch, gpus, torch, expected):
+    monkeypatch.setattr(launch.gpus, "found", lambda: gpus)
+    monkeypatch.setattr(launch, "find_spec", lambda name: object() if torch else None)
+    file = bench.plan(["ok"])
+    batch = replace(file.plan.blocks[0].batches[0], backend="cuda", layout="2A2F", ranks_per_gpu=1)
+    trees = (replace(file.plan.trees[0], native=(("cuda", "n1"),)),)
+    plan = replace(file.plan, trees=trees, blocks=(replace(file.plan.blocks[0], batches=(batch,)),))
+    (row,) = bench.run(plans.save(bench.folder / "plans", plan, "now", "command"))
+    assert (row.status, row.reason) == ("void", expected)

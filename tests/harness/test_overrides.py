@@ -48,7 +48,6 @@ def test_multirun_is_refused_by_name(flag):
         ("trees=working", "trees: expected a section, received 'working'.\nGive trees baseline, candidate"),
         ("experts=60", "did you mean screen.experts"),
         ("launcher=3", "Valid: local, node"),
-
         ("launcher.out.x=1", "launcher.out.x: expected a key"),
     ],
 )

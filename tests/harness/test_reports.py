@@ -7,9 +7,11 @@ import pytest
 from harness.desk import report, run, select, status
 from harness.desk.desk import Workspace
 from harness.errors import HarnessError, ReportError
-from harness.report.page import num_missing
+from harness.records import Reading
+from harness.report.page import not_ok, num_missing
+from harness.report.results import Part, Results
 from tests.harness.conftest import Bench, make_bench
-from tests.harness.samples import FREE, ROW, lay, on_gpus, plan, records, settings
+from tests.harness.samples import FREE, ROW, lay, on_gpus, plan, record, records, settings
 
 README = f"# Title\n\n{report.BEGIN}\nold\n{report.END}\n\n## Install\n"
 CLOSED = "\n\n## Install\n"
@@ -208,6 +210,20 @@ def test_records_are_counted_by_table_backend_and_status(measured):
 def test_trials_that_were_not_run_are_missing_of_every_round_that_is_written(several):
     (part, *_) = select.select("screen", {"source": "out", "launcher": {"out": "out"}}, several.desk).parts
     assert num_missing(part) == 0
+
+
+def test_what_a_later_attempt_made_good_is_not_listed_as_void():
+    void = dataclasses.replace(record(), status="void", reason="gone", latency_us=None, samples_us=None)
+    first, other = [
+        dataclasses.asdict(one) | {"table": one.table} for one in (void, dataclasses.replace(void, key="k2"))
+    ]
+    good = dataclasses.asdict(record(attempt=2, run="r2")) | {"table": void.table}
+
+    def said(*rows):
+        return not_ok(Results("screen", "main", (Part(None, Reading(rows)),)))
+
+    assert said(first) == said(first, other, good) == "- void: 1 row: gone"
+    assert said(first, good) == "Void, failed or missing: none."
 
 
 def test_measured_plans_are_a_page_of_their_own_kind(bench):

@@ -10,7 +10,6 @@ import pytest
 README_LINES = re.compile(r"```python(?: gpu)?\n(.*?)```", re.DOTALL)
 
 
-
 def test_readme_shows_ten_lines_of_torch_and_ten_of_the_simulator(root: Path) -> None:
     examples = README_LINES.findall((root / "README.md").read_text("utf-8"))
     assert len(examples) == 2

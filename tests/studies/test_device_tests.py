@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.machine.gpus import Gpus
 from harness.records import read
 from harness.report.results import Part, Results
 from harness.studies.device_tests import program, report
@@ -93,10 +92,9 @@ def test_a_run_without_a_test_is_void_and_says_why(tmp_path):
         said(tmp_path, "")
 
 
-@pytest.mark.parametrize("gpus", [Gpus(1, "NVIDIA H200", 132), "needs GPUs: no driver"], ids=["1", "0"])
-def test_a_node_with_too_few_gpus_is_refused_before_its_tests(tmp_path, gpus):
-    with pytest.raises(VoidError, match=r"expected 2 GPUs, received (1|none \(needs GPUs: no driver\))"):
-        said(tmp_path, RUN, gpus)
+def test_a_node_without_gpus_is_refused_before_its_tests(tmp_path):
+    with pytest.raises(VoidError, match="needs GPUs: no driver"):
+        said(tmp_path, RUN, "needs GPUs: no driver")
     assert not (tmp_path / "junit.xml").exists()
 
 
@@ -104,8 +102,9 @@ def test_a_plan_on_a_machine_without_gpus_has_its_tests_in_place_and_is_void(tmp
     ran = run(prepare("device-tests", settings_of("device-tests"), tmp_path), tmp_path)
     (row,) = ran.rows
     assert (row.status, row.backend) == ("void", "cuda")
-    assert row.reason.startswith("expected 2 GPUs, received none")
-    assert (ran.executor.slots.path(0) / "tests" / "device" / "test_lost.py").is_file()
+    assert row.reason.startswith("needs GPUs")
+    for path in ("tests/device/test_lost.py", "README.md", "examples/moe_layer.py"):
+        assert (ran.executor.slots.path(0) / path).is_file()
     assert "tests/device/test_lost.py" in ran.executor.sources.measuring
     assert report.status(ran.results) == 3
 

@@ -15,11 +15,9 @@ from harness.records.envelope import FAILED, OK, VOID, Envelope
 from harness.study import Batch, Block, Ended, Said, VoidError
 
 GROUP = "harness.ranks.group"
-EXPORTED = ("tests/device", "tests/conftest.py")
+EXPORTED = ("tests/device", "tests/conftest.py", "README.md", "examples")
 """What its slots hold beside the usual."""
 
-LEAST_GPUS = 2
-"""The tests place ranks on two."""
 PASSED = "passed"
 STATUS = {PASSED: OK, "skipped": VOID}
 """By the outcome of a test; of any other it is failed."""
@@ -84,12 +82,11 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Run pytest and say what came of each test; where it takes too long, it is interrupted.
 
     Raises:
-        VoidError: too few GPUs, or no test that ran.
+        VoidError: no GPU, or no test that ran.
     """
     found, limit_s = gpus.found(), group.settings.limit_s
-    if isinstance(found, str) or found.count < LEAST_GPUS:
-        received = f"none ({found})" if isinstance(found, str) else found.count
-        raise VoidError(f"expected {LEAST_GPUS} GPUs, received {received}")
+    if isinstance(found, str):
+        raise VoidError(found)
     group.session.opened(device=found.name)
     group.turn()
     slot, junit = group.session.slot, group.folder / "junit.xml"
@@ -124,6 +121,11 @@ def _outcome(case: ElementTree.Element) -> dict[str, Any]:
     outcome, said = (*bad, (PASSED, None))[0]
     test = f"{module.replace('.', '/')}.py::{name}" if module else name  # a module that was not collected has no class
     return {"test": test, "outcome": outcome, "test_s": float(case.get("time", "0")), "said": said}
+
+
+def label(settings: Settings, trial: Trial) -> str:
+    """A trial in words."""
+    return trial.folder
 
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[DeviceTest]:

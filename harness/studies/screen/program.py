@@ -70,6 +70,8 @@ class Trial:
 
 
 Record = RoundTrip
+_START_S = 3.0
+"""What a process takes until it measures."""
 
 
 def blocks(settings: Settings, done: Sequence[RoundTrip]) -> Sequence[Block]:
@@ -99,14 +101,16 @@ def order(settings: Settings, pair: int) -> Iterator[tuple[int, int]]:
 
 def _batch(settings: Settings, row: int, pair: int, position: int, arm: int) -> Batch:
     backend = settings.backend
+    trials = tuple(Trial(row, arm, pair, position, tokens) for tokens in settings.tokens)
     return Batch(
-        tuple(Trial(row, arm, pair, position, tokens) for tokens in settings.tokens),
+        trials,
         backend=backend.name,
         layout=settings.rows[row].layout,
         tree=settings.arms[arm].tree,
         swapped=settings.num_trees == 2 and pair // 2 % 2 == 1,
         ranks_per_gpu=backend.ranks_per_gpu if backend.name == "cuda" else None,
         pair=pair,
+        expected_s=_START_S + sum(cell(settings, trial).expected_s for trial in trials),
     )
 
 
