@@ -42,6 +42,7 @@ class DeviceGroup(Group):
             "device": torch.cuda.get_device_name(),
             "gpu": job.gpus[rank],
             "gpus": 1 + max(job.gpus),
+            "ranks_per_gpu": max(map(job.gpus.count, job.gpus)),
             "gpu_uuid": str(torch.cuda.get_device_properties(job.gpus[rank]).uuid),
             "torch": str(torch.__version__),
             "join_s": round(time.monotonic() - started, 3),

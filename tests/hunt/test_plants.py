@@ -20,21 +20,20 @@ from harness.core import trees
 from harness.studies.faults.mutants import SHORT_ROWS
 from harness.studies.faults.mutants import Mutant as Plant
 from harness.studies.faults.simulator import built
-from harness.studies.faults.trials import HUNTED as PLANTS
-from harness.studies.faults.trials import MUTANTS as ALL
+from harness.studies.faults.trials import MUTANTS
 from harness.studies.hunt import program
 from tests.hunt.page import BEGIN, END, table
 from tests.sim.rings import long_rows, pair_on_one_rank
 from tests.studies.bench import Alone, settings_of
 
 ROOT = Path(__file__).parents[2]
+PLANTS = [plant for plant in MUTANTS.values() if plant.finder == "hunt"]
 SMALLEST = PLANTS[0]
-NAMED = {plant.name: plant for plant in PLANTS}
 PAIRS = {
-    "2A2F": NAMED["a reduced row is stored without a proxy fence"],
-    "2A1F": NAMED["a column's sum is stored without a proxy fence"],
+    "2A2F": MUTANTS["a reduced row is stored without a proxy fence"],
+    "2A1F": MUTANTS["a column's sum is stored without a proxy fence"],
 }
-REUSE = NAMED["a slot is reused before the bulk store has read it"]
+REUSE = MUTANTS["a slot is reused before the bulk store has read it"]
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +47,11 @@ def libraries(request, tmp_path_factory) -> dict[str, Future[Path]]:
 
 def build(plant: Plant, folder: Path) -> Path:
     """The native library of a copy of the tree with a plant in it."""
-    return built(trees.copied(ROOT, folder, (*plant.edits, *SHORT_ROWS)), plant.fiber)
+    return built(trees.copied(ROOT, folder, (*plant.edits, *SHORT_ROWS)), dict(plant.hunt).get("fiber", "warp"))
 
 
 def hunt_of(plant: Plant, libraries: dict[str, Future[Path]]) -> Hunt:
-    shape = {} if plant.tokens is None else {"capacity": plant.tokens, "most_tokens": plant.tokens}
-    library = libraries[plant.name].result()
-    return Hunt.small(plant.arm, library=library, fiber=plant.fiber, aborts=plant.aborts, **shape)
+    return Hunt.small(plant.arm, library=libraries[plant.name].result(), **dict(plant.hunt))
 
 
 def first_finding(hunt: Hunt, budget: int) -> Finding | None:
@@ -143,8 +140,9 @@ def test_what_the_study_finds_fails_alike_by_its_replay_command(libraries, tmp_p
 
 def test_the_page_holds_the_table_of_the_plants():
     text = (ROOT / "docs" / "hunt.md").read_text("utf-8")
-    assert text.partition(BEGIN)[2].partition(END)[0].strip() == table(ALL)
+    assert text.partition(BEGIN)[2].partition(END)[0].strip() == table(MUTANTS.values())
 
 
 def test_a_table_of_other_plants_differs():
-    assert table([replace(PLANTS[0], budget=PLANTS[0].budget + 1), *ALL[1:]]) != table(ALL)
+    changed = replace(SMALLEST, budget=SMALLEST.budget + 1)
+    assert table((MUTANTS | {SMALLEST.name: changed}).values()) != table(MUTANTS.values())

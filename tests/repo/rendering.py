@@ -39,7 +39,8 @@ def validation(name: str, root: Path) -> str:
 def archived(study: ModuleType, file: str, root: Path) -> str:
     """One file of records that is older than plans; of cases from the field those of this tree."""
     path = root / "records" / file
-    return str(study.text(Results("", path.stem, (Part(None, table.read([path])),))))
+    name = study.__name__.split(".")[-2].replace("_", "-")
+    return str(study.text(Results(name, path.stem, (Part(None, table.read([path])),))))
 
 
 def calibration(root: Path) -> str:

@@ -36,9 +36,9 @@ class SimulatedRank:
         self._native.afdep_sim_faults_told.restype = ctypes.POINTER(ctypes.c_uint32)
         self.world = World(trial.layout, **shape.fields, arm=trial.arm, machine="h200-nvlink", library=path)
         last = self.world.layout.num_ranks - 1
-        place = trial.delay.place if trial.delay else None
-        late = [late_us if one == place else 0 for one in range(NUM_PLACES)]
-        rank = {"first": 0, "last": last}.get(trial.late_rank, -1)
+        by_rank = [trial.late_places(rank, last + 1) for rank in range(last + 1)]
+        late = [late_us if place in by_rank[0] + by_rank[last] else 0 for place in range(NUM_PLACES)]
+        rank = -1 if by_rank[0] == by_rank[last] else by_rank.index(max(by_rank))
         self._native.afdep_sim_faults_set((ctypes.c_uint32 * NUM_PLACES)(*late), rank)
 
     @property

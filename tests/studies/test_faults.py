@@ -57,33 +57,34 @@ def run_simulated(trial):
     return judged(trial, dict.fromkeys(range(4 if trial.layout == "2A2F" else 2), facts))
 
 
-@pytest.mark.parametrize("one", ON_GPUS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", ON_GPUS.values(), ids=ON_GPUS)
 def test_every_edit_for_gpus_finds_its_text_exactly_once(one):
     texts = trees.edited(ROOT, (*one.injected, *MARKS_AND_DELAYS))
     shared = trees.edited(ROOT, MARKS_AND_DELAYS)
     assert len({str(native_digest("cuda", ROOT, edits)) for edits in (None, shared, texts)}) == 3
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_every_edit_of_the_hunt_finds_its_text_exactly_once(mutant):
     texts = trees.edited(ROOT, (*mutant.edits, *SHORT_ROWS))
     assert native_digest("sim", ROOT, texts) != native_digest("sim", ROOT, trees.edited(ROOT, SHORT_ROWS))
 
 
 def test_an_edit_whose_text_is_gone_is_noticed(tmp_path):
-    gone = replace(ON_GPUS[0], mark=(ON_GPUS[0].mark[0], "no such text"))
+    first = next(iter(ON_GPUS.values()))
+    gone = replace(first, mark=(first.mark[0], "no such text"))
     with pytest.raises(TreeError, match="expected 'no such text' once, received it 0 times"):
         trees.copied(ROOT, tmp_path, gone.injected)
 
 
 def test_what_gpus_run_is_hunted_too_and_has_a_library_of_its_own():
     hunted = {batch.trials[0].control for batch in BATCHES["sim"]}
-    assert {one.name for one in ON_GPUS} | {NOTHING} == hunted
-    assert len({one.injected for one in ON_GPUS}) == len(ON_GPUS) == len({one.name for one in ON_GPUS})
+    assert {*ON_GPUS, NOTHING} == hunted
+    assert len({one.injected for one in ON_GPUS.values()}) == len(ON_GPUS) == 30
 
 
 def test_every_delay_has_a_place_of_its_own_beside_the_faults():
-    assert len({delay.place for delay in DELAYS} | {FAULT_PLACE}) == len(DELAYS) + 1
+    assert len({delay.place for delay in DELAYS.values()} | {FAULT_PLACE}) == len(DELAYS) + 1
 
 
 @pytest.mark.requires("nvcc")
@@ -101,7 +102,7 @@ def test_an_edited_library_that_does_not_compile_is_an_error():
         trees.library(ROOT, (trees.Edit("vendor/elastic/prim.cuh", "", "\nno such thing;\n"),))
 
 
-@pytest.mark.parametrize("trial", LATE_ONES, ids=lambda trial: program.label(SETTINGS, trial))
+@pytest.mark.parametrize("trial", LATE_ONES, ids=lambda one: f"{one.arm}-{one.layout}-{one.late}")
 def test_kernels_are_exact_with_each_delay_and_each_delay_has_happened(trial):
     row = run_simulated(trial)
     assert (program.outcome(row), row.marked, row.exact) == (EXACT, True, SMALL.exchanges * ROUNDS)
@@ -225,7 +226,7 @@ def test_a_trial_behind_one_that_ended_its_ranks_has_no_row_and_is_left():
 
 REFUSED = [
     ("shape.hidden=1500", "expected a multiple of 1,024, received 1500"),
-    ("timeout_s=0", "timeout_s: expected 0.01 to 86400, received 0"),
+    ("timeout_s=0", "timeout_s: expected 0.01 to 86,400, received 0"),
     ("limit_s=nan", "limit_s: expected a number, received"),
     ("stuck_s=inf", "stuck_s: expected"),
     ("layouts=[3A3F]", "expected a multiple of the 3 FFN ranks of 3A3F, received 64"),
@@ -248,5 +249,5 @@ def test_a_plan_has_the_trials_of_the_backends_that_are_asked_for(backends, coun
 
 
 def test_there_is_one_round():
-    assert program.blocks(SETTINGS, [program.Outcome()]) == ()
+    assert program.blocks(SETTINGS, [program.Record()]) == ()
     assert Trial(NOTHING, "afdep").expects == EXACT

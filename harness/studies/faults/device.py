@@ -6,13 +6,12 @@ A rank ends where its GPU, or a peer, is of no more use; ranks are then started 
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
+from afdep.cuda import agreement
 from afdep.device_errors import DeviceError
 from afdep.errors import MismatchError
 from afdep.proof import payload
@@ -29,18 +28,18 @@ _POLL_S = 0.0005
 _UNREADABLE = (MismatchError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError)
 """What is raised over rows that are not as they must be: counts may be anything, and rows lie anywhere."""
 
+Payload = tuple[list[list[Any]], list[tuple[Any, Any, Any]], list[Any]]
+
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Run this rank's part of every trial, or of those up to one that ends it."""
-    gpus = group.session.job.gpus
-    group.session.opened(ranks_per_gpu=max(map(gpus.count, gpus)))
     _load_kernels_of_torch()
     group.turn()
-    payloads: dict[tuple[str, Shape], Payload] = {}
+    payloads: dict[Shape, Payload] = {}
     for index, trial in enumerate(batch.trials):
         facts: dict[str, Any] = {}
         make = partial(GpuRank, trial, trial.edits(batch), group, payloads)
-        is_usable = run_trial(make, group.settings.rounds, _gathered, facts)
+        is_usable = run_trial(make, group.settings.rounds, partial(agreement.gathered, None), facts)
         yield Said(index, facts)
         if not is_usable:
             return
@@ -55,32 +54,36 @@ class GpuRank:
         trial: what is run.
         edits: of its library.
         group: of the ranks.
-        payloads: what exchanges hold, by layout and shape.
+        payloads: what exchanges hold, by shape.
 
     Raises:
         DeviceError: CUDA refused.
         VoidError: another library than was built.
     """
 
-    def __init__(self, trial: Trial, edits: Sequence[Edit], group: Any, payloads: dict[Any, "Payload"]):
+    def __init__(self, trial: Trial, edits: Sequence[Edit], group: Any, payloads: dict[Shape, Payload]):
         settings = group.settings
         self._shape, self._stuck_s = trial.shape(settings.shape), settings.stuck_s
-        waits = {"timeout_s": settings.timeout_s, "first_timeout_s": settings.timeout_s}
-        fields = {"layout": trial.layout, **self._shape.fields, **waits, "arm": trial.arm, "maker": "ipc"}
-        self.buffer = group.buffer(edits, **fields)
+        self.buffer = group.buffer(
+            edits,
+            layout=trial.layout,
+            arm=trial.arm,
+            maker="ipc",
+            timeout_s=settings.timeout_s,
+            first_timeout_s=settings.timeout_s,
+            **self._shape.fields,
+        )
         self.close: Callable[[], None] = self.buffer.close
-        self.digest, self.exchanges = str(self.buffer.identity["digest"]), self._shape.exchanges
-        key = (str(trial.layout), self._shape)
-        if key not in payloads:  # now, and not while kernels of a peer wait for it
-            payloads[key] = _drawn(self.buffer, self._shape, settings.seed)
-        self._payload = payloads[key]
+        self.digest = str(self.buffer.identity["digest"])
+        self.exchanges = self._shape.exchanges
+        if self._shape not in payloads:  # now, and not while kernels of a peer wait for it
+            payloads[self._shape] = _drawn(self.buffer, self._shape, settings.seed)
+        self._sent, self._arguments, self._wanted = payloads[self._shape]
         self.marks: Callable[[], Sequence[int]] = tuple
         if edits:
-            rank, last = self.buffer.rank, self.buffer.layout.num_ranks - 1
-            is_late = rank == {"first": 0, "last": last}.get(trial.late_rank, rank)
-            late_us = {trial.delay.place: settings.late_us} if trial.delay is not None and is_late else {}
-            self.marks = _Faults(group.built(edits).path, late_us).marks
-        rows = len(self._payload.arguments) * self._shape.tokens or 1
+            places = trial.late_places(self.buffer.rank, self.buffer.layout.num_ranks)
+            self.marks = _Faults(group.built(edits).path, dict.fromkeys(places, settings.late_us)).marks
+        rows = max(1, len(self._arguments) * self._shape.tokens)
         self._results = torch.empty((rows, self._shape.hidden), dtype=torch.int16, device="cuda")
 
     def run_round(self, number: int) -> int:
@@ -88,10 +91,13 @@ class GpuRank:
         self._results.fill_(-1)  # the bits of a NaN
         self.buffer.poison(self._shape.tokens)
         self._wait()
-        _gathered(EXACT)  # no peer's first record meets poison that is still to come
+        agreement.gathered(None, EXACT)  # no peer's first record meets poison that is still to come
         torch.cuda._sleep(_HELD_CYCLES * self.exchanges)
         if self.buffer.role == "attention":
-            self._send()
+            results = self._results.view(torch.bfloat16).split(self._shape.tokens)
+            for (x, ids, weights), y in zip(self._arguments, results, strict=True):
+                self.buffer.source_dispatch(x, ids, weights, self._shape.tokens)
+                self.buffer.source_collect(out=y)
             self._wait()
             self._compare_collected()
         else:
@@ -99,12 +105,6 @@ class GpuRank:
             self._wait()
             self._compare_received(received)
         return self.exchanges
-
-    def _send(self) -> None:
-        results = self._results.view(torch.bfloat16).split(self._shape.tokens)
-        for (x, ids, weights), y in zip(self._payload.arguments, results, strict=True):
-            self.buffer.source_dispatch(x, ids, weights, self._shape.tokens)
-            self.buffer.source_collect(out=y)
 
     def _wait(self) -> None:
         """Wait for what is enqueued, however long it takes to say that it hangs; then what the kernels say."""
@@ -118,7 +118,7 @@ class GpuRank:
         self.buffer.synchronize()
 
     def _compare_collected(self) -> None:
-        pairs = zip(self._results.split(self._shape.tokens), self._payload.wanted, strict=True)
+        pairs = zip(self._results.split(self._shape.tokens), self._wanted, strict=True)
         for exact, (found, wanted) in enumerate(pairs):
             if not torch.equal(found, wanted):
                 said = f"{_difference(found, wanted)}, exchange {exact + 1} of its round"
@@ -127,7 +127,7 @@ class GpuRank:
     def _compare_received(self, received: Any) -> None:
         """Compare what the last exchange brought, all that is left of a round here: sources compare every exchange."""
         try:
-            proving.check_received(self.buffer, received, self._payload.sent[-1])
+            proving.check_received(self.buffer, received, self._sent[-1])
         except _UNREADABLE as error:
             unread = "" if isinstance(error, MismatchError) else "unreadable rows: "
             raise RoundError(MISMATCH, f"{unread}{words(error)}") from error
@@ -139,29 +139,20 @@ def _difference(found: Any, wanted: Any) -> str:
     return f"{int(rows.sum())} of {len(rows)} collected rows differ, {int(poisoned.sum())} of them unwritten"
 
 
-@dataclass(frozen=True)
-class Payload:
+def _drawn(buffer: Any, shape: Shape, seed: int) -> Payload:
     """The exchanges of a shape; no two have the same rows, routes or weights.
 
-    Args:
-        sent: by exchange and source.
-        arguments: what this source passes in each exchange: rows, ids, weights. Of an FFN rank none, as of `wanted`.
-        wanted: the bits that this source must collect in each, int16 [T, H].
+    Returns:
+        What is sent, by exchange and source; what this source passes in each exchange: rows, ids, weights; the bits
+        that it must collect in each, int16 [T, H]. The last two are empty on an FFN rank.
     """
-
-    sent: list[list[Any]]
-    arguments: list[tuple[Any, Any, Any]]
-    wanted: list[Any]
-
-
-def _drawn(buffer: Any, shape: Shape, seed: int) -> Payload:
     seeds, sources = range(seed, seed + shape.exchanges), range(buffer.layout.attention_ranks)
     routes = [loads.random(shape, [64 * one + source for source in sources]) for one in seeds]
     sent = [payload.draw(buffer, load, one) for load, one in zip(routes, seeds, strict=True)]
     source = buffer.rank - buffer.layout.ffn_ranks
     own = [by_source[source] for by_source in sent] if source >= 0 else []
     wanted = [proving.rows_on_gpu(payload.expected(buffer.shape, [one])[0]).view(torch.int16) for one in own]
-    return Payload(sent, proving.arguments(own), wanted)
+    return sent, proving.arguments(own), wanted
 
 
 class _Faults:
@@ -187,13 +178,6 @@ class _Faults:
         """Numbers of the places that ran."""
         words_of_host = self._library.afdep_faults_told()
         return tuple(place for place in range(NUM_PLACES) if words_of_host and words_of_host[place])
-
-
-def _gathered(ended: str) -> Sequence[str]:
-    """What every rank says, by rank; collective."""
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, ended)
-    return found
 
 
 def _load_kernels_of_torch() -> None:

@@ -232,7 +232,7 @@ DIRECTED_MUTANTS = (
         "afdep",
         (Edit("vendor/elastic/reduce_epilogue.cuh", "[] { prim::bulk_wait(); });", "[] {});"),),
         budget=60,
-        tokens=160,
+        hunt=(("capacity", 160), ("most_tokens", 160)),
     ),
     Mutant(
         "the reduce epilogue, launched at a trigger, does not wait for the combine",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from afdep import Layout, routing
 from afdep.shapes import ExchangeShape
-from harness.core.fields import Count, LayoutName, Seed, Unit, Within
+from harness.core.fields import Count, LayoutName, Limit, Seed, Unit, Within
 from harness.core.plan import Plan
 from harness.errors import ConfigError
 from harness.ranks.cells import Shape
@@ -26,9 +26,9 @@ from harness.studies.faults.trials import (
     EXACT,
     NOTHING,
     ON_GPUS,
+    Trial,
     on_gpus,
 )
-from harness.studies.faults.trials import Trial as Trial
 from harness.study import Backend, Batch, Block, Ended, Said
 
 BACKENDS = {"sim": ("harness.studies.faults.simulator",), "cuda": ("harness.studies.faults.device",)}
@@ -42,8 +42,6 @@ SIMULATED = f"{MACHINE}, small"
 _HIDDEN_STEP = 1024
 """Rows of which the only reduction of the libraries takes any number."""
 _START_S, _TRIAL_S, _HUNT_S = 8.0, 0.5, 12.0
-
-Time = Annotated[float, Within(0.01, 86_400), Unit("s")]
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,9 @@ class Settings:
     shape: Shape
     rounds: Count
     late_us: Annotated[int, Within(1), Unit("us")]
-    timeout_s: Time
-    stuck_s: Time
-    limit_s: Time
+    timeout_s: Limit
+    stuck_s: Limit
+    limit_s: Limit
     seed: Seed
     shipped_seeds: Count
 
@@ -91,7 +89,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Envelope):
+class Record(Envelope):
     """What came of one library, in the hunt or on GPUs under one delay.
 
     Args:
@@ -133,28 +131,22 @@ class Outcome(Envelope):
     marked: bool | None = None
 
 
-Record = Outcome
-
-
 def machine(settings: Settings) -> str | None:
     """The machine whose constants the hunt has, but for its size."""
     return MACHINE if "sim" in settings.backends else None
 
 
-def blocks(settings: Settings, done: Sequence[Outcome]) -> Sequence[Block]:
+def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
     """The hunts, and the starts on GPUs; one round."""
-    if done:
-        return ()
-    made = {"sim": tuple(_hunts()), "cuda": tuple(_starts(settings))}
-    return [Block(made[backend]) for backend in settings.backends]
+    made = {"sim": _hunts(), "cuda": _starts(settings)}
+    return () if done else [Block(tuple(made[backend])) for backend in settings.backends]
 
 
 def _hunts() -> Iterator[Batch]:
-    for arm in ARMS:
-        yield Batch((Trial(NOTHING, arm),), expected_s=_HUNT_S)
-    for one in ON_GPUS:
-        edits = (*one.mutant.edits, *SHORT_ROWS)
-        yield Batch((Trial(one.name, one.mutant.arm),), edits=edits, expected_s=_HUNT_S)
+    trials = [*(Trial(NOTHING, arm) for arm in ARMS), *(Trial(one.name, one.mutant.arm) for one in ON_GPUS.values())]
+    for one in trials:
+        edits = (*one.fault.mutant.edits, *SHORT_ROWS) if one.fault else ()
+        yield Batch((one,), edits=edits, expected_s=_HUNT_S)
 
 
 def _starts(settings: Settings) -> Iterator[Batch]:
@@ -184,14 +176,14 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
     return found
 
 
-def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Outcome]:
+def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
     """One row, by the gravest of what its ranks say; none where the processes left behind the trial before."""
     if not (ended.said or ended.endings or ended.void):
         return []
     said = dict(sorted(ended.said.items()))
     marks = {place for one in said.values() for place in one.get("marks", ())}
     missing = sorted(set(trial.places) - marks) if trial.layout else []
-    row = Outcome(**vars(trial), expects=trial.expects, **_figures(plan.settings, trial, ended, not missing))
+    row = Record(**vars(trial), expects=trial.expects, **_figures(plan.settings, trial, ended, not missing))
     kind = next((one for one in KINDS if one in {told["ended"] for told in said.values()}), None)
     if ended.status != OK and (kind is None or row.expects == EXACT):
         is_found = row.expects == EXACT and (kind is not None or not ended.void)
@@ -199,8 +191,7 @@ def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Outcome]
     words = [f"rank {rank}: {one['failed']}" for rank, one in said.items() if one["ended"] == kind]
     reason = "; ".join(words) if trial.layout else ended.reason
     if missing:
-        never = f"places {missing} never ran"
-        return [replace(row, status=VOID, reason="; ".join(filter(None, (never, reason))))]
+        return [replace(row, status=VOID, reason=f"places {missing} never ran{f'; {reason}' if reason else ''}")]
     return [replace(row, caught=kind, said=reason or None)]
 
 
@@ -211,27 +202,25 @@ def _figures(settings: Settings, trial: Trial, ended: Ended, marked: bool) -> di
     if trial.layout is None:
         return {"machine": SIMULATED, "native_digest": digest, "seeds": said[0]["seeds"] if said else None}
     shape = {name: held for name, held in vars(trial.shape(settings.shape)).items() if name != "exchanges"}
-    late = {"late_us": settings.late_us} if trial.late else {}
-    exchanges, exact = ([one[name] for one in said] for name in ("exchanges", "exact"))
-    counts = {"exchanges": max(exchanges), "exact": min(exact), "marked": marked} if said else {}
-    shared = ended.opened.get(0, {}).get("ranks_per_gpu", 1)
-    return {**shape, **late, **counts, "ranks_per_gpu": shared, "native_digest": digest}
+    counts = {
+        "native_digest": digest,
+        "late_us": settings.late_us if trial.late else 0,
+        "ranks_per_gpu": ended.opened.get(0, {}).get("ranks_per_gpu", 1),
+        "exchanges": max((one["exchanges"] for one in said), default=None),
+        "exact": min((one["exact"] for one in said), default=None),
+        "marked": marked if said else None,
+    }
+    return {**shape, **counts}
 
 
-def label(settings: Settings, trial: Trial) -> str:
-    """A trial in words."""
-    where = trial.layout or "hunt"
-    return f"{trial.control} ({trial.arm}, {where}{f', late {trial.late}' if trial.late else ''})"
-
-
-def figure(rows: Sequence[Outcome]) -> str:
+def figure(rows: Sequence[Record]) -> str:
     """What came of a trial, in words."""
     (one,) = rows
     count = f"{one.exchanges} exchanges" if one.seeds is None else f"{one.seeds} seeds"
     return f"{outcome(one)}, {count}{f': {one.said}' if one.said else ''}"
 
 
-def outcome(one: Outcome) -> str:
+def outcome(one: Record) -> str:
     """exact, passed, void or failed, or what caught the fault: the one word of tables."""
     if one.status != OK:
         return one.status

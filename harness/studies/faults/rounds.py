@@ -104,10 +104,9 @@ def _noted(facts: dict[str, Any]) -> Iterator[None]:
 
 def kind_of(error: Exception) -> str | None:
     """What an exception says of kernels: a fault where CUDA itself refuses; None where a peer or the harness fails."""
-    if isinstance(error, RoundError):
-        return error.kind
     of_torch = FAULT if isinstance(error, RuntimeError) and "CUDA error" in str(error) else None
-    return next((kind for raised, kind in _RAISED if isinstance(error, raised)), of_torch)
+    raised = (kind for kinds, kind in _RAISED if isinstance(error, kinds))
+    return getattr(error, "kind", None) or next(raised, of_torch)
 
 
 def words(error: Exception) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 from afdep import build
-from afdep.build import Fiber
 from afdep.digest import native_digest
 from afdep.errors import BuildError
 from afdep.proof.hunt import run_seeds
@@ -20,14 +19,18 @@ from afdep.tree import root
 from harness.core import trees
 from harness.core.process import in_words, last_line
 from harness.studies.faults.mutants import Mutant
-from harness.studies.faults.rounds import RACES
-from harness.studies.faults.trials import EXACT, MUTANT_BY_NAME, NOTHING
+from harness.studies.faults.rounds import HUNT, RACES
+from harness.studies.faults.trials import EXACT, MUTANTS, NOTHING
 from harness.study import Batch, Said, VoidError
 
 _UNITS = ("afdep/csrc/sim_abi.cpp", "afdep/csrc/sim_buffers.cpp")
 """The units that kernels are compiled in; all others are compiled once for every fault."""
-_RACE_SEEDS = 2
-_RACE_FLAGS = ("-g", "-DSIMGPU_RACES")
+_FLAGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "warp": ((), ()),
+    "thread": (("-DSIMGPU_THREAD_FIBERS",), ()),
+    "races": (("-g", "-DSIMGPU_RACES"), ("-fsanitize=thread",)),
+}
+"""Flags of all units, and of those with kernels alone: the engine is not checked, and what both define is its."""
 _CLEAN, _WARNING = "clean", "WARNING: ThreadSanitizer: data race"
 _MOST_RANDOM_BITS = 28
 """Shadow memory has its place: where mappings are spread wider than this, the checker does not start."""
@@ -63,14 +66,12 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
         VoidError: this machine cannot build or check it.
     """
     (trial,) = batch.trials
-    shipped = Mutant(NOTHING, "none", trial.arm, (), group.settings.shipped_seeds)
-    mutant = MUTANT_BY_NAME.get(trial.control, shipped)
+    mutant = MUTANTS.get(trial.control) or Mutant(NOTHING, "none", trial.arm, (), group.settings.shipped_seeds)
     try:
         tree = trees.copied(root(), group.folder, batch.edits)
-        if mutant.finder == RACES:
-            seeds, reason = _RACE_SEEDS, report(races(tree), mutant.arm, _RACE_SEEDS)
-        else:
-            seeds, reason = _hunted(mutant, built(tree, mutant.fiber) if batch.edits else build.build())
+        kind = "races" if mutant.finder == RACES else str(dict(mutant.hunt).get("fiber", "warp"))
+        library = built(tree, kind) if batch.edits else build.build()
+        seeds, reason = {HUNT: _hunted, RACES: raced}[mutant.finder](mutant, library)
     except (BuildError, OSError, subprocess.CalledProcessError) as error:
         raise VoidError(f"{in_words(error)} {last_line(getattr(error, 'stderr', None) or '')}".strip()) from error
     found = {"ended": EXACT} if reason is None else {"ended": mutant.finder, "failed": reason}
@@ -79,43 +80,48 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
 
 def _hunted(mutant: Mutant, library: Path) -> tuple[int, str | None]:
     """Seeds until one fails, and how it fails."""
-    shape = {} if mutant.tokens is None else {"capacity": mutant.tokens, "most_tokens": mutant.tokens}
-    hunt = Hunt.small(mutant.arm, library=library, fiber=mutant.fiber, aborts=mutant.aborts, **shape)
+    hunt = Hunt.small(mutant.arm, library=library, **dict(mutant.hunt))
     finding = next(run_seeds(hunt, range(mutant.budget)), None)
     return (mutant.budget, None) if finding is None else (finding.seed + 1, str(finding))
 
 
-def built(tree: Path, fiber: Fiber = "warp") -> Path:
-    """The native library of an edited tree, from the cache if it is there."""
-    flags = ("-DSIMGPU_THREAD_FIBERS",) * (fiber == "thread")
-    return _compiled(tree, f"mutant_{fiber}.so", _UNITS, *flags, "-shared", str(_engine(*flags)))
+def built(tree: Path, kind: str = "warp") -> Path:
+    """The native library of an edited tree, from the cache if it is there.
+
+    Args:
+        tree: a copy of this process's.
+        kind: of its fibers, warp or thread; or races, for the race checker.
+    """
+    flags, of_kernels = _FLAGS[kind]
+    return _compiled(tree, f"mutant_{kind}.so", _UNITS, *flags, "-shared", str(_engine(*flags)), *of_kernels)
 
 
-def races(tree: Path | None = None) -> Path:
-    """The kernels of a tree compiled for the race checker, with an engine that is not: what both define is its."""
-    flags = (*_RACE_FLAGS, "-shared", str(_engine(*_RACE_FLAGS)), "-fsanitize=thread")
-    return _compiled(tree or root(), "races.so", _UNITS, *flags)
+def raced(mutant: Mutant, library: Path) -> tuple[int, str | None]:
+    """What the checker finds in the exchanges of some seeds, of one Buffer or two.
 
-
-def report(library: Path, arm: str, seeds: int) -> str | None:
-    """What the checker finds in the exchanges of some seeds, of one Buffer or two: a data race, or None.
+    Returns:
+        How many seeds, and that there is a data race, or None.
 
     Raises:
         VoidError: it has not run to its end, and has found nothing.
     """
     runtime = subprocess.run(["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True)
-    settings = {"LD_PRELOAD": runtime.stdout.strip(), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
     setting = Path("/proc/sys/vm/mmap_rnd_bits")
     fixed = ["setarch", "-R"] if setting.exists() and int(setting.read_text()) > _MOST_RANDOM_BITS else []
-    command = [*fixed, sys.executable, "-c", _PROGRAM, arm, str(seeds), str(library)]
-    environ = os.environ | settings | {"PYTHONPATH": str(root())}
+    environ = {
+        **os.environ,
+        "LD_PRELOAD": runtime.stdout.strip(),
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+        "PYTHONPATH": str(root()),
+    }
+    command = [*fixed, sys.executable, "-c", _PROGRAM, mutant.arm, str(mutant.budget), str(library)]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
     if (done.returncode, done.stdout.strip()) == (0, _CLEAN):
-        return None
+        return mutant.budget, None
     if _WARNING not in done.stderr:
         received = last_line(done.stderr or done.stdout)
         raise VoidError(f"race checker: expected a data race or {_CLEAN!r}, received {received!r}")
-    return "data race"
+    return mutant.budget, "data race"
 
 
 @cache
@@ -132,15 +138,16 @@ def _compiled(tree: Path, name: str, units: Sequence[str], *flags: str) -> Path:
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         unfinished = output.with_suffix(f".{uuid4().hex}")
-        shared = [flag for flag in RECIPES["sim"].flags if flag != "-shared"]
         command = [
             "g++",
-            *shared,
+            *(flag for flag in RECIPES["sim"].flags if flag != "-shared"),
             "-O1",
             *flags,
             f'-DAFDEP_NATIVE_DIGEST="{digest}"',
             *(str(tree / one) for one in units),
+            "-o",
+            str(unfinished),
         ]
-        subprocess.run([*command, "-o", str(unfinished)], check=True, capture_output=True, text=True)
+        subprocess.run(command, check=True, capture_output=True, text=True)
         unfinished.replace(output)
     return output

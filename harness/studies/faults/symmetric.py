@@ -71,7 +71,7 @@ SYMMETRIC_MUTANTS = (
             ),
         ),
         budget=20,
-        fiber="thread",
+        hunt=(("fiber", "thread"),),
     ),
     Mutant(
         "successive barriers share one signal word",
@@ -162,7 +162,7 @@ ABORT_MUTANTS = (
             ),
         ),
         budget=100,
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
     Mutant(
         "a rank that gives up tells nobody",
@@ -171,7 +171,7 @@ ABORT_MUTANTS = (
         (Edit("vendor/elastic/failure.cuh", "  prim::pass_on_abort(e.guard);\n}", "}"),),
         budget=20,
         ends_in="AfdepError",
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
     Mutant(
         "rows of an exchange that was given up are received",
@@ -186,7 +186,7 @@ ABORT_MUTANTS = (
         ),
         budget=100,
         ends_in="AfdepError",
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
     Mutant(
         "replies of an exchange that was given up are collected",
@@ -197,7 +197,7 @@ ABORT_MUTANTS = (
             Edit("vendor/elastic/copy_replies.cuh", _POISONED, ""),
         ),
         budget=20,
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
 )
 
