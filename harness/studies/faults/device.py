@@ -83,8 +83,9 @@ class GpuRank:
         if edits:
             places = trial.late_places(self.buffer.rank, self.buffer.layout.num_ranks)
             self.marks = _Faults(group.built(edits).path, dict.fromkeys(places, settings.late_us)).marks
-        rows = max(1, len(self._arguments) * self._shape.tokens)
-        self._results = torch.empty((rows, self._shape.hidden), dtype=torch.int16, device="cuda")
+        self._results = torch.empty(
+            (len(self._arguments) * self._shape.tokens, self._shape.hidden), dtype=torch.int16, device="cuda"
+        )
 
     def run_round(self, number: int) -> int:
         """Exchanges one behind the other over poisoned memory, then compared: how many were exact."""
@@ -182,8 +183,7 @@ class _Faults:
 
 def _load_kernels_of_torch() -> None:
     """What is launched beside spinning kernels must be loaded before: a load may wait for an idle device."""
-    bits = torch.zeros((2, 8), dtype=torch.int16, device="cuda")
-    bits.fill_(-1)
+    bits = torch.empty((2, 8), dtype=torch.int16, device="cuda").fill_(-1)
     torch.equal(bits, bits.clone())
     _difference(bits, bits.clone())
     torch.cuda._sleep(1)

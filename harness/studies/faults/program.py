@@ -158,13 +158,12 @@ def _starts(settings: Settings) -> Iterator[Batch]:
     ordered = sorted(on_gpus(settings.layouts), key=lambda one: (*place(one), one.expects == CAUGHT))
     for (_, layout), group in itertools.groupby(ordered, key=place):
         trials = tuple(group)
-        libraries = dict.fromkeys(one.injected for one in trials if one.control != AS_SHIPPED)
         yield Batch(
             trials,
             "cuda",
             layout,
             edits=MARKS_AND_DELAYS,
-            libraries=tuple(libraries),
+            libraries=tuple(dict.fromkeys(one.injected for one in trials if one.control != AS_SHIPPED)),
             limit_s=settings.limit_s,
             expected_s=_START_S + _TRIAL_S * len(trials),
         )
@@ -172,8 +171,7 @@ def _starts(settings: Settings) -> Iterator[Batch]:
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Hunt, or run rounds on this rank."""
-    found: Iterator[Said] = importlib.import_module(BACKENDS[batch.backend][0]).run(batch, group)
-    return found
+    yield from importlib.import_module(BACKENDS[batch.backend][0]).run(batch, group)
 
 
 def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
@@ -181,8 +179,7 @@ def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
     if not (ended.said or ended.endings or ended.void):
         return []
     said = dict(sorted(ended.said.items()))
-    marks = {place for one in said.values() for place in one.get("marks", ())}
-    missing = sorted(set(trial.places) - marks) if trial.layout else []
+    missing = sorted(set(trial.places).difference(*(one["marks"] for one in said.values()))) if trial.layout else []
     row = Record(**vars(trial), expects=trial.expects, **_figures(plan.settings, trial, ended, not missing))
     kind = next((one for one in KINDS if one in {told["ended"] for told in said.values()}), None)
     if ended.status != OK and (kind is None or row.expects == EXACT):

@@ -105,11 +105,13 @@ def _noted(facts: dict[str, Any]) -> Iterator[None]:
 def kind_of(error: Exception) -> str | None:
     """What an exception says of kernels: a fault where CUDA itself refuses; None where a peer or the harness fails."""
     of_torch = FAULT if isinstance(error, RuntimeError) and "CUDA error" in str(error) else None
-    raised = (kind for kinds, kind in _RAISED if isinstance(error, kinds))
-    return getattr(error, "kind", None) or next(raised, of_torch)
+    return getattr(error, "kind", None) or next(
+        (kind for raised, kind in _RAISED if isinstance(error, raised)),
+        of_torch,
+    )
 
 
 def words(error: Exception) -> str:
     """An exception in one line."""
-    name = "" if isinstance(error, RoundError) else f"{type(error).__name__}: "
-    return name + next(iter(str(error).splitlines()), "no message")
+    text = next(iter(str(error).splitlines()), "no message")
+    return text if isinstance(error, RoundError) else f"{type(error).__name__}: {text}"

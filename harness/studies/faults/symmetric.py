@@ -1,8 +1,6 @@
 """Faults injected into the symmetric kernels, into what Buffers must not share, and into how a rank gives up."""
 
-from harness.studies.faults.mutants import (
-    Mutant,
-)
+from harness.studies.faults.mutants import Mutant
 from harness.study import Edit
 
 SYMMETRIC_MUTANTS = (
@@ -115,8 +113,17 @@ SYMMETRIC_MUTANTS = (
         (Edit("vendor/elastic/combine.cuh", "[] { prim::bulk_wait(); });", "[] {});"),),
         budget=60,
     ),
+    Mutant(
+        "the all-rank barrier is polled without acquiring",
+        "memory order",
+        "m2n",
+        (Edit("vendor/elastic/barrier.cuh", "prim::wait_until(", "prim::wait_value("),),
+        budget=2,
+        finder="race checker",
+    ),
 )
 
+_POISONED = "  if (prim::broadcast(ended, 0) != 0) poison_collected(e);\n"
 SHIPPED = "  fill_exchange(r.exchange, shape_, shapes_, rank, take);\n"
 
 
@@ -128,7 +135,7 @@ def shared(member: str) -> str:
 """
 
 
-SHARING_MUTANTS = (
+BUFFER_MUTANTS = (
     Mutant(
         "the Buffers of a rank allocate rows from one cursor",
         "sharing",
@@ -145,11 +152,6 @@ SHARING_MUTANTS = (
         budget=60,
         ends_in="AfdepError",
     ),
-)
-
-_POISONED = "  if (prim::broadcast(ended, 0) != 0) poison_collected(e);\n"
-
-ABORT_MUTANTS = (
     Mutant(
         "a rank that was told releases without telling",
         "abort",
@@ -198,31 +200,5 @@ ABORT_MUTANTS = (
         ),
         budget=20,
         hunt=(("aborts", 1.0),),
-    ),
-)
-
-RACE_MUTANTS = (
-    Mutant(
-        "the all-rank barrier is polled without acquiring",
-        "memory order",
-        "m2n",
-        (Edit("vendor/elastic/barrier.cuh", "prim::wait_until(", "prim::wait_value("),),
-        budget=2,
-        finder="race checker",
-    ),
-    Mutant(
-        "arrivals are added without releasing",
-        "memory order",
-        "afdep",
-        (
-            Edit(
-                "afdep/csrc/directed.cuh",
-                "add_release_sys(elastic::peer_word<std::uint64_t>(e, receivers.first + i, word), std::uint64_t{1});",
-                "detail::send(elastic::peer_word<std::uint64_t>(e, receivers.first + i, word).address(),"
-                " std::uint64_t{1}, prim::detail::land_add<std::uint64_t>);",
-            ),
-        ),
-        budget=2,
-        finder="race checker",
     ),
 )

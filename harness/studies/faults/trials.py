@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from harness.ranks.cells import Shape
 from harness.studies.faults.directed import DIRECTED_MUTANTS
 from harness.studies.faults.mutants import DELAYS, Delay, Mutant
-from harness.studies.faults.symmetric import ABORT_MUTANTS, RACE_MUTANTS, SHARING_MUTANTS, SYMMETRIC_MUTANTS
+from harness.studies.faults.symmetric import BUFFER_MUTANTS, SYMMETRIC_MUTANTS
 from harness.study import Batch, Edit
 
-MUTANTS = {
-    one.name: one for one in (*SYMMETRIC_MUTANTS, *DIRECTED_MUTANTS, *SHARING_MUTANTS, *ABORT_MUTANTS, *RACE_MUTANTS)
-}
+MUTANTS = {one.name: one for one in (*SYMMETRIC_MUTANTS, *DIRECTED_MUTANTS, *BUFFER_MUTANTS)}
 """By name."""
 
 ARMS = ("m2n", "afdep")
@@ -226,8 +224,8 @@ class Trial:
 
     def late_places(self, rank: int, num_ranks: int) -> tuple[int, ...]:
         """Numbers of the places at which a rank is late: every rank, or the first or the last alone."""
-        late_rank = (self.fault.late_rank if self.fault else None) or (self.delay.rank if self.delay else "every")
-        is_late = rank == {"first": 0, "last": num_ranks - 1}.get(late_rank, rank)
+        named = (self.fault and self.fault.late_rank) or (self.delay.rank if self.delay else "every")
+        is_late = rank == {"first": 0, "last": num_ranks - 1}.get(named, rank)
         return (self.delay.place,) if self.delay and is_late else ()
 
     @property

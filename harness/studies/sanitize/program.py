@@ -56,7 +56,6 @@ class Injected:
     edit: Edit
 
 
-_FILE = "vendor/elastic/copy_epilogue.cuh"
 _LAST = "  if (e.expert_alignment > 1) copy_detail::pad_experts(e);\n  prim::bulk_wait();\n"
 _OUT_OF_BOUNDS = """  if (prim::cta() == 0 && prim::warp() == 0)
     prim::elect([&] { prim::store(e.expert_counts + e.experts_per_rank, 0); });
@@ -69,13 +68,13 @@ INJECTED = {
         "memcheck",
         "copy_epilogue",
         "one thread writes a word just past the counts of experts",
-        Edit(_FILE, _LAST, _LAST + _OUT_OF_BOUNDS),
+        Edit("vendor/elastic/copy_epilogue.cuh", _LAST, _LAST + _OUT_OF_BOUNDS),
     ),
     "shared": Injected(
         "racecheck",
         "copy_epilogue",
         "all warps of a CTA write their number into one word of shared memory, and none waits for another",
-        Edit(_FILE, _LAST, _LAST + _UNORDERED),
+        Edit("vendor/elastic/copy_epilogue.cuh", _LAST, _LAST + _UNORDERED),
     ),
 }
 """By the name of the tree that has it."""
@@ -151,19 +150,20 @@ class Record(Envelope):
 
 def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
     """Every tool on every arm of the sound tree, and each fault under its tool; one round."""
-    trials = [Trial(tool, arm) for tool in settings.tools for arm in settings.arms]
-    trials += [Trial(one.tool, "afdep", tree) for tree, one in INJECTED.items() if one.tool in settings.tools]
+    trials = (
+        *(Trial(tool, arm) for tool in settings.tools for arm in settings.arms),
+        *(Trial(one.tool, "afdep", tree) for tree, one in INJECTED.items() if one.tool in settings.tools),
+    )
     return () if done else [Block(tuple(_batch(settings, one) for one in trials))]
 
 
 def _batch(settings: Settings, trial: Trial) -> Batch:
-    edits = (INJECTED[trial.tree].edit,) if trial.tree in INJECTED else ()
     quiet = ("--report-api-errors", "no") if trial.tool == "memcheck" else ()
     return Batch(
         (trial,),
         "cuda",
         "1A1F",
-        edits=edits,
+        edits=(INJECTED[trial.tree].edit,) if trial.tree in INJECTED else (),
         ranks_per_gpu=1,
         tool=(
             *("compute-sanitizer", "--tool", trial.tool, "--target-processes", "all"),

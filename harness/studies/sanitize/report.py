@@ -24,7 +24,6 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown, provenance last."""
     runs = _runs(results)
     rows = [one for run in runs for one in run]
-    injected = dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)
     firsts = [(_name(one), "\n".join(one.said.splitlines()[:6])) for one in rows if one.said]
     said = dict.fromkeys(f"{name}:\n\n{indent(first, '    ')}" for name, first in firsts)
     digests = dict.fromkeys(f"{one.tree} {one.native_digest}" for one in rows if one.native_digest)
@@ -35,7 +34,7 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
             _LEAD,
             _table(runs),
             "## Injected faults",
-            bullets(injected),
+            bullets(dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)),
             "## What the tools said first",
             *said,
             "## Void, failed or missing",
