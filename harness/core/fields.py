@@ -77,4 +77,3 @@ Dtype = Literal["bf16", "fp8", "fp8-ue8m0"]
 Limit = Annotated[float, Within(0.01, 86_400), Unit("s")]
 """How long something may take, a day at the most."""
 Microseconds = Annotated[int, Within(0), Unit("us")]
-Seconds = Annotated[float, Within(0), Unit("s")]
