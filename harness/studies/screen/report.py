@@ -159,7 +159,7 @@ def listed(absences: Sequence[Absence], more: str) -> list[str]:
 def _ends(results: Results, found: Sequence[Found]) -> list[str]:
     """Where the figures come from."""
     lines = [line for one in found for line in _of_screen(one)]
-    if _measured(found):
+    if any(tables.stands_beside_others(one.settings) for one in _measured(found)):
         lines.append(f"{tables.ORIGINAL}: records/upstream, whose README says what ran and how")
     return ["## Provenance", page.provenance(results, lines)]
 
