@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from harness.report import markdown
 from harness.studies.faults.mutants import Mutant as Plant
 from harness.studies.faults.trials import MUTANTS
 
@@ -12,13 +13,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "hunt.md"
 
 def table(plants: Iterable[Plant]) -> str:
     """One line for each plant, by class."""
-    lines = ["| class | plant | arm | found by | seeds at most | ends in |", "|---|---|---|---|--:|---|"]
-    for plant in sorted(plants, key=lambda one: one.kind):
-        ending = _ending(plant)
-        lines.append(
-            f"| {plant.kind} | {plant.name} | `{plant.arm}` | {_found_by(plant)} | {plant.budget} | {ending} |"
-        )
-    return "\n".join(lines)
+    lines = [
+        [one.kind, one.name, f"`{one.arm}`", _found_by(one), one.budget, _ending(one)]
+        for one in sorted(plants, key=lambda one: one.kind)
+    ]
+    return markdown.table(["class", "plant", "arm", "found by", "seeds at most", "ends in"], lines, (4,))
 
 
 def _ending(plant: Plant) -> str:
