@@ -10,10 +10,13 @@ KIND_OF_BACKEND = {"sim": "simulated", "cuda": "measured"}
 """A column holds one kind of figure and says which: these, `co-located` and `published`."""
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """A table with padded columns, so that it reads in a terminal too; columns in `right` align right."""
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[int] = ()) -> str:
+    """A table with padded columns, so that it reads in a terminal too; columns in `right` align right.
+
+    What is None is a dash.
+    """
     aligned = frozenset(right)
-    cells = [list(header), *(list(row) for row in rows)]
+    cells = [list(header), *([ABSENT if one is None else str(one) for one in row] for row in rows)]
     widths = [max(3, *(len(row[index]) for row in cells)) for index in range(len(header))]
     rule = [f"{'-' * (width - 1)}{':' if index in aligned else '-'}" for index, width in enumerate(widths)]
     return "\n".join(_line(row, widths, aligned) for row in (cells[0], rule, *cells[1:]))

@@ -67,8 +67,9 @@ def _of_plan(part: Part) -> list[str]:
         f"measuring {plan.measuring_digest}",
         *([f"machine {plan.machine_digest}"] if plan.machine_digest else []),
     ]
+    states = counts(str(row["status"]) for row in rows if "status" in row) or "no records"
     return [
-        f"command: `{part.file.command}`; plan {part.file.plan_hash} of {part.file.created}; {counts(rows)}",
+        f"command: `{part.file.command}`; plan {part.file.plan_hash} of {part.file.created}; {states}",
         f"tree and native digest: {trees}; {'; '.join(digests)}{_machines(rows)}",
     ]
 
