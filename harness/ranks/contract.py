@@ -36,11 +36,6 @@ _PLACES: dict[int, dict[str, str]] = {
 }
 """By contract, where a tree has what is asked for under a name."""
 
-_ON_GPUS: dict[int, dict[str, str]] = {
-    1: {"cuda": "afdep.cuda", "memory": "afdep.cuda.memory"},
-    2: {"cuda": "afdep.cuda", "memory": "afdep.cuda.memory"},
-}
-
 
 def number() -> int:
     """The contract of the tree that this process has loaded."""
@@ -56,7 +51,7 @@ def modules() -> SimpleNamespace:
 @cache
 def on_gpus() -> SimpleNamespace:
     """Its modules for GPUs; they need torch."""
-    return SimpleNamespace(**{name: import_module(place) for name, place in _ON_GPUS[number()].items()})
+    return SimpleNamespace(cuda=import_module("afdep.cuda"), memory=import_module("afdep.cuda.memory"))
 
 
 def load(backend: str) -> None:
@@ -76,14 +71,13 @@ def native_digest(backend: str) -> str:
 
 
 def built(backend: str, library: Path | None = None) -> dict[str, Any]:
-    """Build the loaded tree's library unless one is given: what is worth keeping of it, and its path."""
+    """Build the loaded tree's library unless one is given; what a tree that can tell says of it."""
     build = modules().build
     path = library or (build.build() if backend == "sim" else build.build_cuda())
-    told: dict[str, Any] = {"path": str(path)}
-    if number() > 1:
-        sidecar = build.sidecar(path)
-        told |= {"code_digest": sidecar.code_digest, "compiler": sidecar.compiler}
-    return told
+    if number() == 1:
+        return {}
+    sidecar = build.sidecar(path)
+    return {"code_digest": sidecar.code_digest, "compiler": sidecar.compiler}
 
 
 def identity(backend: str, arm: str, shape: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from harness.ranks.cells import Cell
 from harness.records.envelope import OK, VOID, Envelope
 from harness.study import Batch, Ended, Said
 
-REDUCER = "median of samples"
-
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTrip(Envelope):
@@ -102,10 +100,15 @@ def run(cells: Sequence[Cell], group: Any) -> Iterator[Said]:
         timed = loads.make(cell.exchange, cell.row, cell.tokens, end.loads, trace)
         measured = end.time(timed, cell.bucket)
         samples = {str(rank): list(samples) for rank, samples in measured.samples_us.items()}
-        more = {"exchanges": measured.exchanges, "host_us": measured.host_us, "calls": measured.calls}
-        yield Said(
-            index, {"samples_us": samples, "proofs": proofs, "least_bytes": loads.least_bytes(cell.row, timed), **more}
-        )
+        facts = {
+            "samples_us": samples,
+            "proofs": proofs,
+            "least_bytes": loads.least_bytes(cell.row, timed),
+            "exchanges": measured.exchanges,
+            "host_us": measured.host_us,
+            "calls": measured.calls,
+        }
+        yield Said(index, facts)
 
 
 def judge(plan: Plan, batch: Batch, cell: Cell, ended: Ended, row: RoundTrip) -> list[RoundTrip]:
@@ -118,7 +121,8 @@ def judge(plan: Plan, batch: Batch, cell: Cell, ended: Ended, row: RoundTrip) ->
         ended: what was said of it.
         row: with what the study knows of the cell beside the cell itself.
     """
-    row = replace(row, **columns(cell), tree=plan.trees[batch.tree].name, slot=_slot(plan, batch))
+    slot = len(plan.trees) - 1 - batch.tree if batch.swapped else batch.tree
+    row = replace(row, **columns(cell), tree=plan.trees[batch.tree].name, slot=f"slot{slot}")
     if ended.status != OK:
         opened = ended.opened.get(0, {}).get("loaded", {})
         return [replace(row, **opened, status=ended.status, reason=ended.reason)]
@@ -160,10 +164,6 @@ def columns(cell: Cell) -> dict[str, Any]:
     return {**shared, **arm}
 
 
-def _slot(plan: Plan, batch: Batch) -> str:
-    return f"slot{len(plan.trees) - 1 - batch.tree if batch.swapped else batch.tree}"
-
-
 def _of_rank(
     row: RoundTrip, rank: int, samples: Sequence[float], said: Mapping[str, Any], opened: Mapping[str, Any]
 ) -> RoundTrip:
@@ -178,7 +178,7 @@ def _of_rank(
         role=str(opened["roles"][str(rank)]),
         samples_us=tuple(float(one) for one in samples),
         latency_us=float(statistics.median(samples)),
-        reducer=REDUCER,
+        reducer="median of samples",
         proofs_passed=int(said["proofs"]),
         registered_bytes=opened.get("registered_bytes"),
         **opened["loaded"],

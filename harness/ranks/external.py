@@ -87,7 +87,7 @@ class NcclEnd:
         self._shape = afdep.ExchangeShape(layout, **what.exchange.shape_of(row))
         self._what, self._rank, self._wire = what, rank, wire
         self._is_source = layout.role(rank) == "attention"
-        self.roles = {rank: str(layout.role(rank))}
+        self.roles: Mapping[int, str] = {rank: str(layout.role(rank))}
         self.identity = Identity(library, "nccl")
         self.registered_bytes: int | None = None
         self.facts = facts
@@ -120,12 +120,12 @@ class NcclEnd:
         for peer in range(layout.num_ranks):
             source, ffn = (self._rank, peer) if self._is_source else (peer, self._rank)
             apart = layout.role(source) == "attention" and layout.role(ffn) == "ffn"
-            tokens = self._tokens(sent[source - layout.ffn_ranks], ffn) if apart else np.array([], np.int64)
-            rows = _bytes(sent[source - layout.ffn_ranks], tokens) if apart else _no_bytes(sent[0])
+            own = sent[source - layout.ffn_ranks] if apart else sent[0]
+            tokens = self._tokens(own, ffn) if apart else np.array([], np.int64)
             back = contract.modules().reference.payload(
                 len(tokens), shape.hidden, (seed * layout.num_ranks + source) * 2 + ffn
             )
-            parts.append((rows, back.view(np.uint8)))
+            parts.append((_bytes(own, tokens), back.view(np.uint8)))
         there, back_rows = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
         return Bare(there, back_rows, [len(rows) for rows, _ in parts])
 
@@ -136,22 +136,18 @@ class NcclEnd:
         """The exchange of these rows, and the check of what it brought."""
         wire, none = self._wire, [0] * len(bare.counts)
         there, back = wire.upload(bare.there), wire.upload(bare.back)
-        nothing = wire.empty(0, there.shape[1]), wire.empty(0, back.shape[1])
-        if self._is_source:
-            into = torch.zeros_like(back)
+        own, expected = (there, back) if self._is_source else (back, there)
+        into = torch.zeros_like(expected)
+        send = wire.empty(0, own.shape[1]), own, none, bare.counts
+        receive = into, wire.empty(0, expected.shape[1]), bare.counts, none
+        calls = (send, receive) if self._is_source else (receive, send)
 
-            def exchange() -> None:
-                wire.send(nothing[0], there, none, bare.counts)
-                wire.send(into, nothing[1], bare.counts, none)
+        def exchange() -> None:
+            for call in calls:
+                wire.send(*call)
 
-            return exchange, lambda: self._check("row sent back", back, into)
-        received = torch.zeros_like(there)
-
-        def passing() -> None:
-            wire.send(received, nothing[0], bare.counts, none)
-            wire.send(nothing[1], back, none, bare.counts)
-
-        return passing, lambda: self._check("row sent", there, received)
+        what = "row sent back" if self._is_source else "row sent"
+        return exchange, lambda: self._check(what, expected, into)
 
     def _check(self, what: str, expected: Any, received: Any) -> None:
         if torch.equal(expected, received):
@@ -166,10 +162,6 @@ def _bytes(sent: Any, tokens: Any) -> Any:
     if sent.scales is None:
         return rows
     return np.concatenate([rows, np.ascontiguousarray(sent.scales[tokens]).view(np.uint8)], axis=1)
-
-
-def _no_bytes(sent: Any) -> Any:
-    return _bytes(sent, np.array([], np.int64))
 
 
 def open_deepep(group: Any, what: Cell) -> NoReturn:

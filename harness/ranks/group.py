@@ -42,14 +42,10 @@ class Endpoint(Protocol):
     """
 
     identity: Identity
+    roles: Mapping[int, str]
     registered_bytes: int | None
+    facts: Mapping[str, Any]
     loads: int
-
-    @property
-    def roles(self) -> Mapping[int, str]: ...
-
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
 
     def prove(self, loads: Sequence[Any], bucket: int) -> None:
         """Run exchanges of these routes over poisoned memory, and raise MismatchError at the first wrong bit."""
@@ -59,11 +55,6 @@ class Endpoint(Protocol):
 
     def close(self) -> None:
         """Give everything back; collective."""
-
-
-def make(session: Session) -> "Group":
-    """The group of a process without ranks."""
-    return Group(session)
 
 
 class Group:
@@ -142,3 +133,7 @@ class Group:
         roles = {str(rank): role for rank, role in end.roles.items()}
         self.session.opened(**end.facts, registered_bytes=end.registered_bytes, loaded=checked, roles=roles)
         return end
+
+
+make = Group
+"""The group of a process without ranks."""

@@ -62,10 +62,6 @@ def least_bytes(row: Row, loads: Sequence[Any]) -> int:
 
 
 def _busiest(load: Any, experts_per_rank: int, ffn_ranks: int) -> int:
-    rows = np.array([_rows_by_ffn_rank(np.asarray(ids), experts_per_rank, ffn_ranks) for ids in load.topk_idx])
+    owners = [np.asarray(ids) // experts_per_rank for ids in load.topk_idx]  # of no expert, -1, none
+    rows = np.array([[(owner == rank).any(axis=1).sum() for rank in range(ffn_ranks)] for owner in owners])
     return int(max(rows.sum(axis=0).max(initial=0), rows.sum(axis=1).max(initial=0)))
-
-
-def _rows_by_ffn_rank(ids: Any, experts_per_rank: int, ffn_ranks: int) -> list[int]:
-    owner = np.where(ids < 0, -1, ids // experts_per_rank)
-    return [int((owner == rank).any(axis=1).sum()) for rank in range(ffn_ranks)]

@@ -4,16 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.identity import Identity
-from harness.core.worker import Session
 from harness.ranks import contract
 from harness.ranks.cells import Cell
 from harness.ranks.group import Endpoint, Group, Measurement
 from harness.study import VoidError
-
-
-def make(session: Session) -> "SimulatedGroup":
-    """The group of a process."""
-    return SimulatedGroup(session)
 
 
 class SimulatedGroup(Group):
@@ -32,6 +26,10 @@ class SimulatedGroup(Group):
         return self._opened(what.arm, SimulatedEnd(what, contract.built("sim")))
 
 
+make = SimulatedGroup
+"""The group of a process."""
+
+
 class SimulatedEnd:
     """A World of an arm, made anew for each proof and each timing: what ran before must not show in a time."""
 
@@ -40,8 +38,8 @@ class SimulatedEnd:
         first = self._world()
         self.identity = Identity.from_report(first.identity)
         self.registered_bytes: int | None = int(first.registered_bytes)
-        self.roles = {rank: str(first.layout.role(rank)) for rank in range(first.layout.num_ranks)}
-        self.facts = {name: built[name] for name in ("code_digest", "compiler") if name in built}
+        self.roles: Mapping[int, str] = {rank: str(first.layout.role(rank)) for rank in range(first.layout.num_ranks)}
+        self.facts = built
         self.loads = what.backend.num_exchanges
 
     def prove(self, loads: Sequence[Any], bucket: int) -> None:

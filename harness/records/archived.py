@@ -23,22 +23,20 @@ class Kind:
     Args:
         table: that its rows belong to today.
         columns: that it alone has.
+        study: that it was of, where its rows say that today.
         renamed: columns by the name that they had.
         more: what follows from an archived row for today's columns.
     """
 
     table: str
     columns: tuple[str, ...]
+    study: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     more: Callable[[Data], Data] = lambda row: {}
 
 
 def _screened(row: Data) -> Data:
-    return {"study": "screen", "reason": row["void_reason"] or row["fail_reason"]}
-
-
-def _validated(row: Data) -> Data:
-    return {"study": "validate"}
+    return {"reason": row["void_reason"] or row["fail_reason"]}
 
 
 def _injected(row: Data) -> Data:
@@ -46,48 +44,44 @@ def _injected(row: Data) -> Data:
     status = outcome if outcome in (VOID, FAILED) else OK
     caught = outcome.removeprefix(by) if outcome.startswith(by) else None
     said = {"said": row["reason"], "reason": None} if status == OK else {"said": None}
-    return {"study": "faults", "status": status, "caught": caught, **said}
-
-
-def _sanitized(row: Data) -> Data:
-    return {"study": "sanitize"}
+    return {"status": status, "caught": caught, **said}
 
 
 def _hunted(row: Data) -> Data:
     found = "; ".join(row["findings"]) or None
-    return {"study": "hunt", "status": FAILED if found else OK, "reason": found}
+    return {"status": FAILED if found else OK, "reason": found}
 
 
 def _read(row: Data) -> Data:
-    return {"study": "calibrate", "status": OK if row["void"] is None else VOID}
+    return {"status": OK if row["void"] is None else VOID}
 
 
 def _tested(row: Data) -> Data:
     status = {"passed": OK, "skipped": VOID}.get(row["outcome"], FAILED)
-    return {"study": "device-tests", "status": status, "reason": row["said"] if status != OK else None}
+    return {"status": status, "reason": row["said"] if status != OK else None}
 
 
 _EXPERTS = {"experts": "num_experts"}
 KINDS = (
-    Kind("round_trips", ("schema_version", "process_key"), {**_EXPERTS, "arm_index": "arm_index"}, _screened),
-    Kind("trials", ("witness", "witnessed"), {"witness": "condition", "witnessed": "times_met"}, _validated),
-    Kind("faults", ("control", "late", "marked"), {}, _injected),
-    Kind("sanitized", ("tool", "in_kernel"), {"plant": "control"}, _sanitized),
-    Kind("device_tests", ("test", "outcome"), {"seconds": "test_s"}, _tested),
-    Kind("hunts", ("first_seed", "failed_seeds"), {}, _hunted),
-    Kind("readings", ("probe", "samples", "void"), {"void": "reason"}, _read),
-    Kind("calibrations", ("probes_hash", "most_sm_mhz"), {"device": "machine"}),
-    Kind("calibrated", ("base_source", "spread"), {"status": "outcome"}),
+    Kind("round_trips", ("schema_version", "process_key"), "screen", _EXPERTS, _screened),
+    Kind("trials", ("witness", "witnessed"), "validate", {"witness": "condition", "witnessed": "times_met"}),
+    Kind("faults", ("control", "late", "marked"), "faults", more=_injected),
+    Kind("sanitized", ("tool", "in_kernel"), "sanitize", {"plant": "control"}),
+    Kind("device_tests", ("test", "outcome"), "device-tests", {"seconds": "test_s"}, _tested),
+    Kind("hunts", ("first_seed", "failed_seeds"), "hunt", more=_hunted),
+    Kind("readings", ("probe", "samples", "void"), "calibrate", {"void": "reason"}, _read),
+    Kind("calibrations", ("probes_hash", "most_sm_mhz"), renamed={"device": "machine"}),
+    Kind("calibrated", ("base_source", "spread"), renamed={"status": "outcome"}),
     Kind("fits", ("published", "candidate", "settings")),
-    Kind("fit_cells", ("published_baseline_us",), _EXPERTS),
+    Kind("fit_cells", ("published_baseline_us",), renamed=_EXPERTS),
     Kind("fit_constants", ("stepped", "refitted")),
     Kind("fit_slopes", ("slope", "exchanges", "error")),
     Kind("fit_steps", ("evaluation", "cost")),
     Kind("fit_refits", ("alone", "simulated_us")),
     Kind("measured_fits", ("measured_digest", "held_out_arm")),
-    Kind("measured_plans", ("timing", "plan_hash"), {"command": "plan_command", "created": "plan_created"}),
+    Kind("measured_plans", ("timing", "plan_hash"), renamed={"command": "plan_command", "created": "plan_created"}),
     Kind("measured_absences", ("what",)),
-    Kind("measured_cells", ("compared_us", "replay"), _EXPERTS),
+    Kind("measured_cells", ("compared_us", "replay"), renamed=_EXPERTS),
     Kind("measured_constants", ("kind", "source", "refitted")),
     Kind("measured_slopes", ("slope", "cell")),
 )
@@ -116,9 +110,6 @@ def rows(path: Path, told: Mapping[str, str], found: Sequence[Data]) -> list[Dat
 
 
 def _today(kind: Kind, row: Data) -> Data:
-    values = {kind.renamed.get(name, name): _tuple(value) for name, value in row.items()}
-    return {**values, **kind.more(row), "table": kind.table}
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    values = {kind.renamed.get(name, name): value for name, value in row.items()}
+    study = {} if kind.study is None else {"study": kind.study}
+    return {**values, **study, **kind.more(row), "table": kind.table}

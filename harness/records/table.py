@@ -183,7 +183,7 @@ def _read_file(path: Path) -> list[dict[str, Any]]:
     told = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     rows = table.to_pylist()
     if told.get("format") != FORMAT:
-        return archived.rows(path, told, rows)
+        return _plain(archived.rows(path, told, rows))
     expected = told.get("num_rows"), told.get("content_sha256")
     if expected != (str(len(rows)), _hash(rows)):
         raise DamagedError(f"{path.name}: expected the rows that were written, received others.", "Look at the disk.")

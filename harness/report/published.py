@@ -1,7 +1,7 @@
 """Figures of others, as data: the published record under records/published, upstream runs under records/upstream."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -83,7 +83,8 @@ def load(table_id: str, path: Path = TABLES) -> PublishedTable:
         )
     figures: dict[Point, dict[str, float]] = {}
     for row in chosen:
-        figures.setdefault(_point(row), {})[_figure(row)] = float(row["value"])
+        figure = row["metric"] if row["vs_arm"] else f"{row['arm']}.{row['metric']}"
+        figures.setdefault(_point(row), {})[figure] = float(row["value"])
     first = chosen[0]
     cells = {point: _cell(table_id, point, found) for point, found in figures.items()}
     return PublishedTable(table_id, first["nodes_gpus"], first["native_digest"], int(first["repeats"]), cells)
@@ -135,20 +136,12 @@ def _point(row: Mapping[str, str]) -> Point:
     return Point(row["layout"], int(row["hidden"]), row["dtype"], row["routing"], int(row["tokens"]))
 
 
-def _figure(row: Mapping[str, str]) -> str:
-    return row["metric"] if row["vs_arm"] else f"{row['arm']}.{row['metric']}"
-
-
 def _cell(table_id: str, point: Point, found: Mapping[str, float]) -> PublishedCell:
     names = (f"{BASELINE}.latency_us", f"{CANDIDATE}.latency_us", "change_pct")
-    _require(table_id, point, found, names)
-    return PublishedCell(*(found[name] for name in names))
-
-
-def _require(table_id: str, point: Point, found: Mapping[str, float], names: Iterable[str]) -> None:
     missing = [name for name in names if name not in found]
     if missing:
         raise PublishedError(
             f"published table {table_id}, {' '.join(map(str, point))}: expected {', '.join(missing)}, received none.",
             "Only tables with both arms and their change can stand beside a screen.",
         )
+    return PublishedCell(*(found[name] for name in names))

@@ -81,8 +81,7 @@ def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Time cells, each in a World of its own; times do not depend on what is moved, so none is proved."""
-    built = contract.built("sim")
-    group.session.opened(**{name: built[name] for name in ("code_digest", "compiler") if name in built})
+    group.session.opened(**contract.built("sim"))
     group.turn()
     for index, trial in enumerate(batch.trials):
         made = world(group.settings, trial)
