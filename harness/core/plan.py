@@ -7,7 +7,7 @@ that follow from results are written beside it, each once.
 import fcntl
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -174,23 +174,32 @@ def save(folder: Path, plan: Plan, created: str, command: str) -> PlanFile:
     return load(path)
 
 
-def load(path: Path, stored: Path | None = None) -> PlanFile:
-    """Read a plan file of this format and check that its content has the hash it is named after.
+def _read(data: Any) -> Plan:
+    plan: Plan = decode(Plan, data, _known(str(data["study"])))
+    return plan
+
+
+def load(
+    path: Path, stored: Path | None = None, read: Callable[[Any], Plan] = _read, planned_format: int = FORMAT
+) -> PlanFile:
+    """Read a plan file of one format and check that its content has the hash it is named after.
 
     Args:
         path: of the plan.
         stored: where its content lies; at this path if None.
+        read: makes a plan of what is stored.
+        planned_format: that the plan must have.
 
     Raises:
         PlanError: missing, damaged, altered, of another format or of a study that is not here.
     """
     try:
         data: Any = json.loads((stored or path).read_text(encoding="utf-8"))
-        plan: Plan = decode(Plan, data["plan"], _known(str(data["plan"]["study"])))
+        plan = read(data["plan"])
         created, command = str(data["created"]), str(data["command"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", "Plan it again.") from error
-    if plan.format != FORMAT or not plan.plan_hash == data["plan_hash"] == path.stem:
+    if plan.format != planned_format or not plan.plan_hash == data["plan_hash"] == path.stem:
         raise PlanError(f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again.")
     return PlanFile(path, created, command, plan)

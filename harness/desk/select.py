@@ -73,7 +73,7 @@ def load(path: Path) -> PlanFile:
         version = json.loads(path.read_text(encoding="utf-8"))["plan"].get("version")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         version = None
-    return archived.load(path) if version == 1 else plans.load(path)
+    return plans.load(path, read=archived.read, planned_format=1) if version == 1 else plans.load(path)
 
 
 def use(workspace: Workspace, file: PlanFile) -> None:

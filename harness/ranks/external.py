@@ -150,10 +150,9 @@ class NcclEnd:
         return exchange, lambda: self._check(what, expected, into)
 
     def _check(self, what: str, expected: Any, received: Any) -> None:
-        if torch.equal(expected, received):
-            return
-        row = int((expected != received).any(dim=1).nonzero()[0])
-        raise contract.modules().afdep.MismatchError(what, "its bytes", "others", self._rank, row)
+        if not torch.equal(expected, received):
+            row = int((expected != received).any(dim=1).nonzero()[0])
+            raise contract.modules().afdep.MismatchError(what, "its bytes", "others", self._rank, row)
 
 
 def _bytes(sent: Any, tokens: Any) -> Any:

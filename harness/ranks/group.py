@@ -82,10 +82,6 @@ class Group:
         """Wait until nobody else measures on this machine."""
         self.session.wait(MEASURE)
 
-    def stage(self, text: str) -> None:
-        """Say how far this process has come."""
-        self.session.mouth.say("stage", text=text)
-
     def check(self, arm: str, loaded: Identity) -> dict[str, Any]:
         """What was loaded, as record fields.
 

@@ -45,7 +45,9 @@ def prove(buffer: Any, loads: Sequence[Any], bucket: int, seed: int) -> None:
     if buffer.role == "attention":
         _prove_source(buffer, [sent[buffer.rank - buffer.layout.ffn_ranks] for sent in exchanges], bucket)
     else:
-        _prove_ffn(buffer, exchanges, bucket)
+        received = serve(buffer, len(exchanges), bucket)
+        buffer.synchronize()
+        check_received(buffer, received, exchanges[-1])
 
 
 def _prove_source(buffer: Any, own: Sequence[Any], bucket: int) -> None:
@@ -64,12 +66,6 @@ def arguments(own: Sequence[Any]) -> list[tuple[Any, Any, Any]]:
     """What a source passes in each of its exchanges: rows, ids, weights."""
     to_device = contract.on_gpus().memory.to_device
     return [(uploaded(sent), to_device(sent.topk_idx), to_device(sent.topk_weights)) for sent in own]
-
-
-def _prove_ffn(buffer: Any, exchanges: Sequence[Sequence[Any]], bucket: int) -> None:
-    received = serve(buffer, len(exchanges), bucket)
-    buffer.synchronize()
-    check_received(buffer, received, exchanges[-1])
 
 
 def serve(buffer: Any, exchanges: int, bucket: int) -> Any:

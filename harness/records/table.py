@@ -151,8 +151,7 @@ def write(folder: Path, stem: str, rows: Sequence[Row]) -> Path:
     pq.write_table(table, stream)
 
     def verify(path: Path) -> None:
-        found = _read_file(path)
-        if [{**one, "table": kind.table} for one in _plain(data)] != found:
+        if [{**one, "table": kind.table} for one in _plain(data)] != _read_file(path):
             raise WriteError(f"{stem}: expected the rows as written, received others.", "Check the disk.")
 
     return files.publish(folder / f"{stem}-{secrets.token_hex(4)}.parquet", stream.getvalue(), verify)
@@ -167,15 +166,14 @@ def read(paths: Iterable[Path]) -> Reading:
     """Read record files one by one; a damaged one is quarantined by name, and the others stay readable."""
     rows: list[dict[str, Any]] = []
     quarantined: list[Quarantined] = []
-    num_files = 0
-    for path in paths:
+    found = list(paths)
+    for path in found:
         try:
             rows += _read_file(path)
-            num_files += 1
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             problem = getattr(error, "problem", None) or " ".join(str(error).split()) or type(error).__name__
             quarantined.append(Quarantined(path.name, problem))
-    return Reading(tuple(rows), tuple(quarantined), num_files)
+    return Reading(tuple(rows), tuple(quarantined), len(found) - len(quarantined))
 
 
 def _read_file(path: Path) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""What reports share: results, Markdown, plots, statistics, and the figures of others."""
+"""What reports share: results, Markdown, plots, and the figures of others."""

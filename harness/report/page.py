@@ -15,9 +15,9 @@ def assemble(title: str, sections: Sequence[str]) -> str:
     return "\n\n".join(part for part in (f"# {title}", *sections) if part) + "\n"
 
 
-def ends(results: Results, more: Sequence[str] = ()) -> list[str]:
-    """The last sections of a page: what does not count, and where its figures come from."""
-    return ["## Void, failed or missing", not_ok(results), "## Provenance", provenance(results, more)]
+def ends(results: Results, more: Sequence[str] = (), absent: str = "") -> list[str]:
+    """The last sections of a page: what does not count, unless told trial by trial, and where its figures come from."""
+    return ["## Void, failed or missing", absent or not_ok(results), "## Provenance", provenance(results, more)]
 
 
 def damaged(results: Results) -> list[str]:

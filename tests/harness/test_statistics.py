@@ -7,11 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.ranks.exchanges import latency_us
-from harness.report.statistics import Pair, change_pct, median_and_worst, num_agreeing, rms_relative_error_pct
+from harness.studies.screen.findings import Comparison, Pair
+from harness.studies.screen.tables import median_and_worst, rms_relative_error_pct
 from tests.harness.samples import record
 
 US = st.floats(0.5, 1e4)
 PAIRS = st.lists(st.builds(Pair, US, US), min_size=1, max_size=12)
+
+
+def change_pct(pairs):
+    return Comparison(tuple(pairs)).change_pct
+
+
+def num_agreeing(pairs):
+    return Comparison(tuple(pairs)).num_agreeing
 
 
 @given(US, st.integers(1, 8))

@@ -8,7 +8,8 @@ from harness.desk.desk import real
 from harness.ranks import contract, exchanges
 from harness.ranks.exchanges import Cell
 from harness.ranks.simulated import SimulatedEnd
-from harness.studies.screen.tables import Found, besides
+from harness.studies.screen.findings import findings
+from harness.studies.screen.tables import besides
 
 DESK = real()
 
@@ -20,7 +21,7 @@ def results(folder):
 
 def found(folder):
     """Each plan of a folder with what its records say."""
-    return [Found(part) for part in results(folder).parts]
+    return [findings(part) for part in results(folder).parts]
 
 
 def comparison(folder):

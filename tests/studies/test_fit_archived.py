@@ -18,7 +18,7 @@ from harness.studies.fit import report
 from harness.studies.fit.archived import fits
 from harness.studies.fit.findings import identification
 from harness.studies.fit.fit import rms
-from harness.studies.screen.tables import Found
+from harness.studies.screen.findings import findings
 from tests.studies.bench import ROOT, desk_at, settings_of
 
 PUBLISHED, MEASURED = "h100-nvlink", "h200-nvlink"
@@ -86,7 +86,7 @@ def test_the_archived_fit_is_of_the_machine_as_it_is_and_of_the_archived_table(f
     studied = {name: value for name, value in Machine.load(PUBLISHED).constants().items() if name not in no_effect}
     assert {name: fit.settings.values[name] for name in fit.settings.names} == studied
     (part,) = select.select("screen", {"source": "records/screen/main-table", "plan": "all"}, desk_at(ROOT, [])).parts
-    found = Found(part).findings.comparisons
+    found = findings(part).comparisons
     ours = {
         (cell.row, cell.tokens, cell.arm): us for cell, us in zip(fit.settings.cells, fit.us["simulated"], strict=True)
     }

@@ -49,7 +49,7 @@ def changes(plans):
             for tokens in one.settings.tokens:
                 runs = figures.get((UPSTREAM_ARM, Point.of(row, tokens), sms_of(one)))
                 if runs:
-                    own = median(one.findings.repeats_us(index, tokens, arm_of(one, "m2n")))
+                    own = median(one.repeats_us(index, tokens, arm_of(one, "m2n")))
                     held.setdefault(series_of(one, row), {})[tokens] = 100 * (own / mean(runs) - 1)
     return held
 
@@ -94,7 +94,7 @@ def test_afdep_takes_no_more_than_was_asked_for(plans):
     (one,) = [one for one in plans if one.settings.backend.pairs == 4]
     rows = [(series_of(one, row), row.routing) for row in one.settings.rows]
     assert rows == [(("host", 24, 2048, "bf16"), "random")]
-    us = {tokens: median(one.findings.repeats_us(0, tokens, arm_of(one, "afdep"))) for tokens in TOKENS}
+    us = {tokens: median(one.repeats_us(0, tokens, arm_of(one, "afdep"))) for tokens in TOKENS}
     assert {tokens: us[tokens] for tokens in TOKENS if us[tokens] > AFDEP_US[tokens]} == {}
 
 
@@ -102,7 +102,7 @@ def test_every_planned_cell_has_all_its_pairs_four_of_the_first_row_and_two_of_t
     for one in plans:
         is_first = {"afdep@bd4db4da", "nccl"} < {arm.name for arm in one.settings.arms}
         assert one.settings.backend.pairs == (4 if is_first else 2)
-        assert one.findings.absences == one.findings.lost == ()
+        assert one.absences == one.lost == ()
         assert one.part.reading.quarantined == ()
     assert sum(one.settings.backend.pairs == 4 for one in plans) == 1
 
@@ -181,7 +181,7 @@ def test_both_arms_stand_in_every_cell_of_three_layouts_whose_ranks_share_gpus(c
         assert [arm.name for arm in one.settings.arms] == ["m2n", "afdep"]
         assert one.settings.tokens == TOKENS
         assert one.settings.backend.pairs == 2
-        assert one.findings.absences == one.findings.lost == ()
+        assert one.absences == one.lost == ()
 
 
 def test_every_process_proved_its_exchanges_and_says_that_ranks_shared_gpus(colocated):
@@ -195,7 +195,7 @@ def test_every_process_proved_its_exchanges_and_says_that_ranks_shared_gpus(colo
 def test_afdep_takes_less_than_m2n_in_every_pair_of_every_cell_whose_ranks_share_gpus(colocated):
     for one in colocated:
         for tokens in TOKENS:
-            baseline, candidate = (one.findings.repeats_us(0, tokens, arm) for arm in range(2))
+            baseline, candidate = (one.repeats_us(0, tokens, arm) for arm in range(2))
             assert len(baseline) == len(candidate) == 2
             assert max(candidate) < min(baseline)
             assert median(candidate) > 15

@@ -7,9 +7,9 @@ import pytest
 
 from harness.core.ledger import Ledger
 from harness.report.page import num_missing
-from harness.report.statistics import Pair
+from harness.studies.screen import findings as screen
 from harness.studies.screen import report
-from harness.studies.screen.findings import findings
+from harness.studies.screen.findings import Pair
 from tests.harness.samples import MAIN, ROW, lay, on_gpus, part, plan, records, results
 
 SIM = plan(rows=(ROW,), tokens=(8,))
@@ -61,6 +61,10 @@ def changed(own, change, only=lambda row: True, arm=MAIN[CANDIDATE]):
     """The records of a plan with a change in those of an arm."""
     rows = [(row, change(row) if callable(change) else change) for row in records(own)]
     return [dataclasses.replace(row, **more) if row.arm == arm and only(row) else row for row, more in rows]
+
+
+def findings(own, rows):
+    return screen.findings(part(own, rows))
 
 
 def reasons(own, rows):
@@ -163,8 +167,8 @@ def test_no_cell_is_lost_between_plan_and_table():
     rows = records(own, end=lambda b, t: "ok" if (t.row, t.arm, t.pair, t.tokens) in some else "missing")
     found = findings(own, rows)
     planned = sum(len(batch.trials) for block in own.blocks for batch in block.batches)
-    assert found.num_ok + len(found.absences) == planned
-    assert found.num_ok == 5
+    assert len(found.latencies_us) + len(found.absences) == planned
+    assert len(found.latencies_us) == 5
     assert num_missing(part(own, rows)) == planned - 5
 
 
@@ -195,13 +199,13 @@ def again(rows, us, **changes):
 
 def test_a_cell_measured_twice_counts_once_by_its_latest_attempt():
     found = findings(SIM, [*records(SIM), *again(records(SIM), 31.0, attempt=2, run="r2")])
-    assert found.num_ok == 2
+    assert len(found.latencies_us) == 2
     assert found.comparisons[0, 8, 1].pairs == (Pair(31.0, 31.0),)
 
 
 def test_two_runs_that_measured_everything_at_once_give_one_pair_of_one_of_them():
     found = findings(SIM, [*records(SIM), *again(records(SIM), 31.0, run="r2")])
-    assert (found.num_ok, found.absences) == (2, ())
+    assert (len(found.latencies_us), found.absences) == (2, ())
     assert found.comparisons[0, 8, 1].pairs in ((Pair(30.0, 20.0),), (Pair(31.0, 31.0),))
 
 
@@ -210,7 +214,7 @@ def test_attempts_that_were_lost_are_listed_beside_the_cells_that_count(status):
     lost = records(SIM, end=lambda batch, trial: status)
     rows = [*lost, *again(records(SIM), 30.0, attempt=2)]
     found = findings(SIM, rows)
-    assert (found.num_ok, found.absences) == (2, ())
+    assert (len(found.latencies_us), found.absences) == (2, ())
     assert [(one.arm, one.status, one.reason) for one in found.lost] == [
         (arm, status, f"made {status}") for arm in MAIN
     ]

@@ -9,7 +9,7 @@ from harness.report import published
 from harness.report.markdown import percent
 from harness.report.published import Point, upstream
 from harness.studies.screen import plots, report
-from harness.studies.screen.tables import Found
+from harness.studies.screen.findings import findings
 from tests.harness.samples import EXCHANGE, FREE, HOST, ROW, TABLE, figures, on_gpus, part, plan, records, results
 
 ARMS = ("m2n", "afdep@bd4db4da", "nccl")
@@ -166,12 +166,12 @@ def test_a_lost_table_of_upstream_figures_is_an_error(tmp_path):
 
 def test_graph_replays_stand_ahead_of_calls_by_the_host_and_a_common_start_ahead_of_none():
     parts = [measured(mode="eager"), measured(device=FREE), measured(transport_sms=64), measured()]
-    found = [Found(one) for one in parts]
+    found = [findings(one) for one in parts]
     assert report.in_order(found) == [found[3], found[2], found[1], found[0]]
 
 
 def test_a_page_without_graph_replays_has_no_plot(tmp_path):
-    found = [Found(measured(mode="eager"))]
+    found = [findings(measured(mode="eager"))]
     assert plots.measured(found, {}, tmp_path / "none.png") == []
     assert not list(tmp_path.iterdir())
 

@@ -7,21 +7,12 @@ import pytest
 
 from harness.report import markdown, published
 from harness.report.published import PublishedCell
-from harness.report.results import Part
-from harness.report.statistics import Pair
 from harness.studies.screen import report, tables
-from harness.studies.screen.findings import Comparison, Findings
-from harness.studies.screen.tables import Beside, Found
+from harness.studies.screen.findings import Comparison, Findings, Pair
+from harness.studies.screen.tables import Beside
 from tests.harness.samples import TABLE, on_gpus, part, plan, records, results
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def found_of(own, comparisons) -> Found:
-    """A plan whose records say this."""
-    found = Found(Part(part(own, []).file, part(own, []).reading))
-    found.__dict__["findings"] = Findings(comparisons, (), (), {})
-    return found
 
 
 def beside(*, rows=2, skip=(), tokens=(1, 8), with_published=True, **how) -> Beside:
@@ -33,8 +24,8 @@ def beside(*, rows=2, skip=(), tokens=(1, 8), with_published=True, **how) -> Bes
             other = table.cells[published.Point.of(row, one)]
             pair = Pair(other.baseline_us * 1.1, other.candidate_us * 1.2)
             if (index, one) not in skip:
-                comparisons[index, one, 1] = Comparison(row, one, (pair,))
-    return Beside(found_of(own, comparisons), 1, table if with_published else None)
+                comparisons[index, one, 1] = Comparison((pair,))
+    return Beside(Findings(part(own, []), (), comparisons, (), (), {}), 1, table if with_published else None)
 
 
 def test_the_result_table_is_the_golden_one():

@@ -21,8 +21,8 @@ from harness.report.page import damaged
 from harness.report.published import Point
 from harness.report.results import Results
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Cell, Series, Source
+from harness.studies.screen.findings import Findings, findings
 from harness.studies.screen.report import listed
-from harness.studies.screen.tables import Found
 
 Target = tuple[tuple[Series, ...], tuple[Cell, ...], Source]
 """Rows, their cells with the figures that these are to have, and where the figures are from."""
@@ -67,7 +67,7 @@ def of_devices(results: Results, arms: Sequence[str], digest: str | None) -> Tar
     wanted = None if digest is None else str(NativeDigest.parse(digest))
     chosen = [
         (found, at, arm)
-        for found in map(Found, results.parts)
+        for found in map(findings, results.parts)
         for at, arm in enumerate(found.plan.arms)
         if _comparable(found) and arm.name in arms and wanted in (None, arm.identity.digest)
     ]
@@ -86,11 +86,9 @@ def of_devices(results: Results, arms: Sequence[str], digest: str | None) -> Tar
     absences = (
         f"{line} (plan {found.plan.plan_hash})"
         for found in plans
-        for line in listed([one for one in found.findings.absences if one.arm in arms], "")
+        for line in listed([one for one in found.absences if one.arm in arms], "")
     )
-    devices = dict.fromkeys(
-        f"{one['gpus']} x {one['device']}" for found in plans for one in found.facts if "device" in one
-    )
+    devices = dict.fromkeys(one for found in plans for one in found.devices)
     (measured,), on = digests, "; ".join(devices) or "devices that were not told"
     lines = f"measured: {results.name} on {on}, native digest {measured}", *map(_of_plan, plans)
     gone = (*absences, *damaged(results))
@@ -101,7 +99,7 @@ def of_devices(results: Results, arms: Sequence[str], digest: str | None) -> Tar
     )
 
 
-def _comparable(found: Found) -> bool:
+def _comparable(found: Findings) -> bool:
     """Whether a plan ran on GPUs, in graphs, with a GPU a rank: what is simulated."""
     backend, exchange = found.settings.backend, found.settings.exchange
     return (exchange.mode, exchange.collect, backend.name, backend.ranks_per_gpu) == ("graph", "copy", "cuda", 1)
@@ -113,7 +111,7 @@ def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Ser
     for found, at, arm in chosen:
         screen = found.settings
         for (index, row), tokens in itertools.product(enumerate(screen.rows), screen.tokens):
-            us = tuple(found.findings.repeats_us(index, tokens, at))
+            us = tuple(found.repeats_us(index, tokens, at))
             if us and not row.routing.startswith(TRACE):
                 place = Series(row, screen.exchange), tokens, arm.name
                 known = figures.get(place, Cell(0, tokens, arms.index(arm.name), 0.0))
@@ -121,7 +119,7 @@ def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Ser
     return figures, digests
 
 
-def _with(known: Cell, us: tuple[float, ...], found: Found) -> Cell:
+def _with(known: Cell, us: tuple[float, ...], found: Findings) -> Cell:
     """A cell with figures of one more plan."""
     backend = found.settings.backend
     if backend.device.rendezvous == "device":

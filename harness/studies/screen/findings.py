@@ -1,10 +1,12 @@
 """From records to paired comparisons: which cells count, which pairs, what they say, and what does not count."""
 
+import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from afdep import Layout
 from harness.core.identity import EXTERNAL
@@ -12,8 +14,7 @@ from harness.core.plan import Plan
 from harness.ranks.cells import Row
 from harness.ranks.exchanges import RoundTrip, columns, latency_us
 from harness.records.envelope import OK, VOID
-from harness.report.results import latest
-from harness.report.statistics import Pair, change_pct, num_agreeing
+from harness.report.results import Part, latest
 from harness.studies.screen.program import cell
 from harness.study import Batch
 
@@ -25,18 +26,24 @@ Place = tuple[int, int, int, int]
 """Row, tokens, arm and pair."""
 
 
+class Pair(NamedTuple):
+    """One repeat of one cell: both arms' latency, in us."""
+
+    baseline_us: float
+    candidate_us: float
+
+    @property
+    def log_ratio(self) -> float:
+        return math.log(self.candidate_us / self.baseline_us)
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """One cell of one candidate arm against the baseline, over every pair that has both.
+    """One cell of one candidate arm against the baseline, over every pair that has both, in order of repeat.
 
-    Args:
-        row: the table row.
-        tokens: the column.
-        pairs: in order of repeat.
+    The unit of replication is the pair of fresh processes, never an iteration or a cell.
     """
 
-    row: Row
-    tokens: int
     pairs: tuple[Pair, ...]
 
     @property
@@ -49,11 +56,14 @@ class Comparison:
 
     @property
     def change_pct(self) -> float:
-        return change_pct(self.pairs)
+        """Geometric mean of the paired ratios as a percent change; negative: the candidate takes less time."""
+        return 100.0 * math.expm1(math.fsum(pair.log_ratio for pair in self.pairs) / len(self.pairs))
 
     @property
     def num_agreeing(self) -> int:
-        return num_agreeing(self.pairs)
+        """Pairs whose own change has the sign of the mean change, or is none where that is; a display, not a test."""
+        mean = math.fsum(pair.log_ratio for pair in self.pairs)
+        return sum(pair.log_ratio * mean > 0 or pair.log_ratio == mean == 0 for pair in self.pairs)
 
 
 @dataclass(frozen=True)
@@ -70,23 +80,37 @@ class Absence:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the records of a plan say.
+    """One plan with what its records say.
 
     Args:
+        part: the plan and its records.
+        records: of the plan.
         comparisons: cells with both arms, by row index, tokens and candidate arm index.
         absences: everything planned that does not count.
         lost: attempts that did not count at cells that do.
         latencies_us: of every planned cell that counts.
     """
 
+    part: Part
+    records: Sequence[RoundTrip]
     comparisons: Mapping[tuple[int, int, int], Comparison]
     absences: tuple[Absence, ...]
     lost: tuple[Absence, ...]
     latencies_us: Mapping[Place, float]
 
     @property
-    def num_ok(self) -> int:
-        return len(self.latencies_us)
+    def plan(self) -> Plan:
+        return self.part.plan
+
+    @property
+    def settings(self) -> Any:
+        return self.plan.settings
+
+    @property
+    def devices(self) -> list[str]:
+        """The GPUs that ranks saw, as `2 x NVIDIA H200`."""
+        facts = [json.loads(one.observed) for one in self.records if one.observed]
+        return sorted({f"{fact['gpus']} x {fact['device']}" for fact in facts if "device" in fact})
 
     def repeats_us(self, row_index: int, tokens: int, arm: int) -> list[float]:
         """A cell of an arm, one figure a pair that has it."""
@@ -94,8 +118,9 @@ class Findings:
         return [figure for place, figure in sorted(self.latencies_us.items()) if place[:3] == wanted]
 
 
-def findings(plan: Plan, records: Sequence[RoundTrip]) -> Findings:
+def findings(part: Part) -> Findings:
     """Read the records of a plan; of several attempts at a cell, the latest that is ok counts."""
+    plan, records = part.plan, part.of(RoundTrip)
     by_key: dict[str, list[RoundTrip]] = {}
     for record in records:
         by_key.setdefault(record.key, []).append(record)
@@ -117,7 +142,7 @@ def findings(plan: Plan, records: Sequence[RoundTrip]) -> Findings:
         for row in found[place]
         if row.status != OK and row not in counting[place]
     ]
-    return Findings(_compare(plan, latencies), tuple(absences), tuple(lost), latencies)
+    return Findings(part, records, _compare(plan, latencies), tuple(absences), tuple(lost), latencies)
 
 
 def _place(trial: Any) -> Place:
@@ -201,15 +226,13 @@ def _absence(plan: Plan, place: Place, rows: Sequence[RoundTrip], reason: str | 
 
 
 def _compare(plan: Plan, latencies: Mapping[Place, float]) -> dict[tuple[int, int, int], Comparison]:
-    comparisons: dict[tuple[int, int, int], Comparison] = {}
-    for row_index, row in enumerate(plan.settings.rows):
-        for tokens in plan.settings.tokens:
-            for arm in range(1, len(plan.settings.arms)):
-                pairs = tuple(
-                    Pair(latencies[row_index, tokens, BASELINE, pair], latencies[row_index, tokens, arm, pair])
-                    for pair in range(plan.settings.backend.pairs)
-                    if {(row_index, tokens, side, pair) for side in (BASELINE, arm)} <= latencies.keys()
-                )
-                if pairs:
-                    comparisons[row_index, tokens, arm] = Comparison(row, tokens, pairs)
-    return comparisons
+    cells = itertools.product(range(len(plan.settings.rows)), plan.settings.tokens, range(1, len(plan.settings.arms)))
+    pairs = {
+        (row, tokens, arm): tuple(
+            Pair(latencies[row, tokens, BASELINE, pair], latencies[row, tokens, arm, pair])
+            for pair in range(plan.settings.backend.pairs)
+            if {(row, tokens, side, pair) for side in (BASELINE, arm)} <= latencies.keys()
+        )
+        for row, tokens, arm in cells
+    }
+    return {cell: Comparison(found) for cell, found in pairs.items() if found}

@@ -1,16 +1,16 @@
 """The plots of screens, one question each: how long does a cell take, and by how much does the candidate change it?"""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from harness.ranks.cells import Row
 from harness.report.markdown import KIND_OF_BACKEND
 from harness.report.plots import COLORS, dress, log_us, panels
 from harness.report.published import UPSTREAM_ARM, Point, PublishedCell
-from harness.studies.screen.findings import Comparison
-from harness.studies.screen.tables import Beside, Found
+from harness.studies.screen.findings import Comparison, Findings
+from harness.studies.screen.tables import Beside
 
 _TOKENS = "tokens per Attention rank"
 Series = tuple[list[int], list[float]]
@@ -56,14 +56,11 @@ def change(beside: Beside, path: Path) -> Path:
 def _rows(beside: Beside, draw: Any, label: str, path: Path) -> Path:
     settings = beside.found.settings
 
-    def panel(index: int, row: Row) -> Any:
-        def drawn(axes: Any) -> None:
-            draw(axes, index)
-            dress(axes, row.label, settings.tokens)
+    def panel(index: int, axes: Any) -> None:
+        draw(axes, index)
+        dress(axes, settings.rows[index].label, settings.tokens)
 
-        return drawn
-
-    return panels([panel(index, row) for index, row in enumerate(settings.rows)], path, (_TOKENS, label))
+    return panels([partial(panel, index) for index in range(len(settings.rows))], path, (_TOKENS, label))
 
 
 def _line(axes: Any, beside: Beside, index: int, field: str, look: _Look) -> None:
@@ -83,7 +80,7 @@ def _series(field: str, cells: Sequence[tuple[int, Comparison | PublishedCell | 
     return [x for x, _ in found], [y for _, y in found]
 
 
-def timing(found: Found) -> str:
+def timing(found: Findings) -> str:
     """How a plan timed, in words; plans that timed alike stand together."""
     settings, device = found.settings, found.settings.backend.device
     replay = f"{settings.backend.num_exchanges} exchanges each"
@@ -96,7 +93,7 @@ def timing(found: Found) -> str:
     return f"{settings.exchange.transport_sms} transport SMs, {kind} of {replay}, {start}{share}"
 
 
-def measured(found: Sequence[Found], others: Any, path: Path) -> list[tuple[Path, str]]:
+def measured(found: Sequence[Findings], others: Any, path: Path) -> list[tuple[Path, str]]:
     """Every row of graph replays on GPUs: measured arms as lines, those of the original library as open markers.
 
     Args:
@@ -109,25 +106,21 @@ def measured(found: Sequence[Found], others: Any, path: Path) -> list[tuple[Path
         return []
     arms = list(dict.fromkeys(arm.name for one, _ in shown for arm in one.settings.arms))
     colors = {name: COLORS[index % len(COLORS)] for index, name in enumerate(arms)}
-
-    def panel(one: Found, row: int) -> Any:
-        return lambda axes: _measured_panel(axes, one, row, others, colors)
-
-    drawn = panels([panel(*one) for one in shown], path, (_TOKENS, "round trip, us"), columns=3, inches=(3.9, 2.9))
+    draw = [partial(_measured_panel, *one, others, colors) for one in shown]
+    drawn = panels(draw, path, (_TOKENS, "round trip, us"), columns=3, inches=(3.9, 2.9))
     return [(drawn, "Round trip against tokens")]
 
 
-def _has(found: Found, row: int) -> bool:
-    return found.settings.exchange.mode == "graph" and any(key[0] == row for key in found.findings.comparisons)
+def _has(found: Findings, row: int) -> bool:
+    return found.settings.exchange.mode == "graph" and any(key[0] == row for key in found.comparisons)
 
 
-def _measured_panel(axes: Any, found: Found, index: int, others: Any, colors: dict[str, str]) -> None:
+def _measured_panel(found: Findings, index: int, others: Any, colors: dict[str, str], axes: Any) -> None:
     settings = found.settings
     row, sms = settings.rows[index], settings.exchange.transport_sms
-    most = settings.backend.ranks_per_gpu
-    shared = f", {most} ranks a GPU" if most > 1 else ""
+    shared = f", {settings.backend.ranks_per_gpu} ranks a GPU" if settings.backend.ranks_per_gpu > 1 else ""
     for number, arm in enumerate(settings.arms):
-        repeats = [(x, found.findings.repeats_us(index, x, number)) for x in settings.tokens]
+        repeats = [(x, found.repeats_us(index, x, number)) for x in settings.tokens]
         points = [(x, median(figures)) for x, figures in repeats if figures]
         axes.plot(*zip(*points, strict=True), color=colors[arm.name], marker=".", label=f"{arm.name}, measured")
     beside = [(x, others.get((UPSTREAM_ARM, Point.of(row, x), sms), ())) for x in settings.tokens if not shared]
@@ -135,6 +128,6 @@ def _measured_panel(axes: Any, found: Found, index: int, others: Any, colors: di
     if points:
         look = {"color": colors.get("m2n", COLORS[0]), "fillstyle": "none"}
         axes.plot(*zip(*points, strict=True), "s", **look, label="M2N, measured with the original library")
-    start = "free-running" if settings.backend.device.rendezvous == "device" else "common start"
+    start = {"device": "free-running", "host": "common start"}[settings.backend.device.rendezvous]
     log_us(axes)
     dress(axes, f"{row.label}, {sms} SMs, {start}{shared}", settings.tokens, fontsize=8.5)

@@ -10,13 +10,13 @@ from afdep import Arm, Layout, Trace
 from afdep.routing import KINDS
 from afdep.shapes import ExchangeShape
 from harness.config.compose import load_options
-from harness.config.read import NONE, distinct, one_of, read, value, word
+from harness.config.read import NONE, distinct, listed, one_of, read, value, word
 from harness.core.fields import Count, Dtype, LayoutName, Name, Text
 from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, ValueReadError
 from harness.machine.gpus import planned
-from harness.ranks.cells import TRACE, Backend, Exchange, Row
+from harness.ranks.cells import TRACE, Backend, Cell, Exchange, Row
 from harness.report import published
 from harness.studies.screen.program import ArmChoice, Settings
 from harness.study import Asked
@@ -87,20 +87,18 @@ def wanted(config: Data, desk: Desk) -> Wanted:
 
 
 def _asked(settings: Settings, arm: ArmChoice) -> Asked:
-    row, backend = settings.rows[0], settings.backend
-    shape = {"layout": row.layout, **settings.exchange.shape_of(row)}
-    simulated = {"machine": backend.machine} if backend.name == "sim" else {}
-    return Asked(arm.name, arm.tree, backend.name, None if arm.name in EXTERNAL else {**shape, **simulated})
+    cell = Cell(arm.name, settings.rows[0], settings.exchange, settings.backend, settings.tokens[0])
+    return Asked(arm.name, arm.tree, settings.backend.name, None if arm.name in EXTERNAL else cell.world)
 
 
 def _with_trace(settings: Settings, told: Any, desk: Desk) -> tuple[Settings, Path | None]:
     """The screen with recorded ids named by their digest, once they are checked against the rows that take them."""
     name = value(str | None, told, "trace")
-    taking = [row for row in settings.rows if row.routing == TRACE]
-    if (name is None) != (not taking):
-        kinds = ", ".join(dict.fromkeys(row.routing for row in settings.rows))
+    kinds = dict.fromkeys(row.routing for row in settings.rows)
+    if (name is None) != (TRACE not in kinds):
         raise ConfigError(
-            f"trace: expected a file for the routing trace alone, received rows of {kinds} and trace={name or NONE}.",
+            "trace: expected a file for the routing trace alone, received rows of "
+            f"{', '.join(kinds)} and trace={name or NONE}.",
             "Write routing=trace trace=FILE, with a .npy or .parquet file, or neither of the two.",
         )
     if name is None:
@@ -130,14 +128,14 @@ def _arms(config: Data, declared_aa: bool, backend: str) -> tuple[list[str], tup
     """The trees by name, and the arms with the index of their tree."""
     section = config["arm"]
     entries = section.get("values") if isinstance(section, Mapping) else None
-    names = [_arm_name(word("arm", one, "an arm as m2n or afdep"), backend) for one in _listed("arm", entries)]
+    names = [_arm_name(word("arm", one, "an arm as m2n or afdep"), backend) for one in listed("arm", entries)]
     told = read(Trees, config["trees"], "trees")
     trees = (told.baseline, told.candidate)
     if len(names) == 1 and trees[0] != trees[1]:
         names = names * 2
     if len(names) < 2:
         raise ConfigError(
-            f"arm: expected a baseline and at least one arm to compare, received {', '.join(names)}.",
+            f"arm: expected a baseline and at least one arm to compare, received {', '.join(names) or 'none'}.",
             "Write arm=[m2n,afdep], or give the two trees different revisions.",
         )
     used = [trees[min(index, 1)] for index in range(len(names))]
@@ -145,19 +143,12 @@ def _arms(config: Data, declared_aa: bool, backend: str) -> tuple[list[str], tup
     repeated = [one for index, one in enumerate(meanings) if one in meanings[:index]]
     if repeated and not declared_aa:
         name, tree = repeated[0]
-        received = f"{name} of the tree {tree} twice"
         raise ValueReadError(
-            f"arm: expected each entry once, received {received}.",
+            f"arm: expected each entry once, received {name} of the tree {tree} twice.",
             "Drop one of them, or declare an A/A: screen.declared_aa=true.",
         )
     order = list(dict.fromkeys(used))
     return order, tuple(ArmChoice(name, order.index(tree)) for name, tree in meanings)
-
-
-def _listed(name: str, entries: object) -> list[Any]:
-    if not isinstance(entries, list) or not entries:
-        raise ValueReadError(f"{name}: expected a list, received {entries!r}.", f"Write {name}=[m2n,afdep].")
-    return entries
 
 
 def _arm_name(text: str, backend: str) -> str:
@@ -170,8 +161,7 @@ def _arm_name(text: str, backend: str) -> str:
 
 def _rows(config: Data, screen: Data, routings: Mapping[str, Data]) -> tuple[Row, ...]:
     if "rows" in screen:
-        rows = [_row(one, routings) for one in distinct("screen.rows", screen["rows"])]
-        return _selected(config, rows)
+        return _selected(config, [_row(one, routings) for one in distinct("screen.rows", screen["rows"])])
     combinations = itertools.product(*(_axis(config, axis) for axis in AXES))
     return tuple(
         _row({**dict(zip(AXES, one, strict=True)), "experts": screen["experts"]}, routings) for one in combinations
@@ -187,11 +177,8 @@ def _row(data: Data, routings: Mapping[str, Data]) -> Row:
 
 def _selected(config: Data, rows: Sequence[Row]) -> tuple[Row, ...]:
     """The rows of the screen that the axes given beside it name."""
-    kept = tuple(rows)
-    for axis in AXES:
-        if axis in config:
-            chosen = _axis(config, axis)
-            kept = tuple(row for row in kept if getattr(row, axis) in chosen)
+    chosen = {axis: _axis(config, axis) for axis in AXES if axis in config}
+    kept = tuple(row for row in rows if all(getattr(row, axis) in values for axis, values in chosen.items()))
     if not kept:
         known = "; ".join(f"{row.layout} {row.hidden} {row.dtype} {row.routing}" for row in rows)
         raise ConfigError(

@@ -1,55 +1,22 @@
 """The tables of a screen's page. A column holds one kind of figure and says which."""
 
 import itertools
-import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median
 from typing import Any
 
 from harness.core.identity import EXTERNAL
-from harness.core.plan import Plan
 from harness.ranks.cells import Row
-from harness.ranks.exchanges import RoundTrip
 from harness.records.envelope import OK
 from harness.report import published
 from harness.report.markdown import ABSENT, KIND_OF_BACKEND, percent, signed, table
 from harness.report.published import UPSTREAM_ARM, Point, PublishedCell, PublishedTable
-from harness.report.results import Part
-from harness.report.statistics import median_and_worst, rms_relative_error_pct
-from harness.studies.screen.findings import Comparison, Findings, findings
+from harness.studies.screen.findings import Comparison, Findings
 
 KINDS = ("simulated", "published", "measured")
 Columns = list[tuple[str, list[str]]]
-
-
-@dataclass(frozen=True)
-class Found:
-    """One plan with what its records say."""
-
-    part: Part
-
-    @property
-    def plan(self) -> Plan:
-        return self.part.plan
-
-    @property
-    def settings(self) -> Any:
-        return self.plan.settings
-
-    @cached_property
-    def records(self) -> tuple[RoundTrip, ...]:
-        return self.part.of(RoundTrip)
-
-    @cached_property
-    def findings(self) -> Findings:
-        return findings(self.plan, self.records)
-
-    @cached_property
-    def facts(self) -> list[dict[str, Any]]:
-        """What ranks saw of themselves."""
-        return [json.loads(one.observed) for one in self.records if one.observed]
 
 
 @dataclass(frozen=True)
@@ -62,7 +29,7 @@ class Beside:
         published: the published table, or None if it measured other arms.
     """
 
-    found: Found
+    found: Findings
     arm: int
     published: PublishedTable | None
 
@@ -75,13 +42,13 @@ class Beside:
         return str(self.found.settings.arms[self.arm].name)
 
     def own(self, row_index: int, tokens: int) -> Comparison | None:
-        return self.found.findings.comparisons.get((row_index, tokens, self.arm))
+        return self.found.comparisons.get((row_index, tokens, self.arm))
 
     def other(self, row: Row, tokens: int) -> PublishedCell | None:
         return self.published.cells.get(Point.of(row, tokens)) if self.published else None
 
 
-def besides(found: Found) -> list[Beside]:
+def besides(found: Findings) -> list[Beside]:
     """One for each candidate arm.
 
     Raises:
@@ -109,11 +76,9 @@ def result_table(beside: Beside) -> str:
     own_column = KIND_OF_BACKEND[settings.backend.name]
     lines = []
     for (index, row), tokens in itertools.product(enumerate(settings.rows), settings.tokens):
-        figures = dict.fromkeys(KINDS, ABSENT)
-        figures[own_column] = figure(beside.own(index, tokens))
-        figures["published"] = figure(beside.other(row, tokens))
+        figures = {own_column: figure(beside.own(index, tokens)), "published": figure(beside.other(row, tokens))}
         label = row.label if tokens == settings.tokens[0] else ""
-        lines.append([label, f"{tokens:,}", *(figures[column] for column in KINDS)])
+        lines.append([label, f"{tokens:,}", *(figures.get(column, ABSENT) for column in KINDS)])
     return table(["layout, hidden, routing", "T", *(f"{column}, us" for column in KINDS)], lines, [1])
 
 
@@ -137,19 +102,35 @@ def _fit_line(beside: Beside, index: int, row: Row) -> list[str]:
     if not shared:
         return [row.label, *[ABSENT] * 4, "0"]
     middle, worst = median_and_worst([own.change_pct - other.change_pct for own, other in shared])
-    sides = ("baseline_us", "candidate_us")
     errors = (
         rms_relative_error_pct([getattr(own, side) for own, _ in shared], [getattr(one, side) for _, one in shared])
-        for side in sides
+        for side in ("baseline_us", "candidate_us")
     )
-    return [row.label, *(f"{error:.1f}" for error in errors), signed(middle), signed(worst), str(len(shared))]
+    return [
+        row.label,
+        *(f"{error:.1f}" for error in errors),
+        signed(middle),
+        signed(worst),
+        str(len(shared)),
+    ]
+
+
+def rms_relative_error_pct(values: Sequence[float], references: Sequence[float]) -> float:
+    """Root mean square of value / reference - 1, in percent."""
+    errors = [value / reference - 1.0 for value, reference in zip(values, references, strict=True)]
+    return 100.0 * math.sqrt(math.fsum(error * error for error in errors) / len(errors))
+
+
+def median_and_worst(differences: Sequence[float]) -> tuple[float, float]:
+    """The median of the differences, and the one farthest from zero with its sign."""
+    return median(differences), max(differences, key=abs)
 
 
 ORIGINAL = "measured with the original library"
 """How figures of records/upstream are labelled."""
 
 
-def headline(found: Found, arms: Sequence[str]) -> str:
+def headline(found: Findings, arms: Sequence[str]) -> str:
     """The first row of a measured plan, for some of its arms."""
     names = [one.name for one in found.settings.arms]
     indices = [names.index(arm) for arm in arms]
@@ -159,7 +140,7 @@ def headline(found: Found, arms: Sequence[str]) -> str:
     return table(["tokens per Attention rank", *(f"`{arm}` measured, us" for arm in arms)], lines, range(len(arms) + 1))
 
 
-def measured_table(found: Found, row_index: int, simulated: Sequence[Found], others: Any) -> str:
+def measured_table(found: Findings, row_index: int, simulated: Sequence[Findings], others: Any) -> str:
     """What was measured of a row, beside simulated figures and those of the original library, of the same cells.
 
     Args:
@@ -177,7 +158,8 @@ def measured_table(found: Found, row_index: int, simulated: Sequence[Found], oth
             (f"`{arm.name}`{bare} measured{shared}", [_repeats(found, row_index, t, index) for t in settings.tokens])
         )
         if settings.exchange.mode == "eager":
-            columns.append((f"`{arm.name}` host us, API calls", _host(found, row, arm.name)))
+            host = [_host(found, row, arm.name, tokens) for tokens in settings.tokens]
+            columns.append((f"`{arm.name}` host us, API calls", host))
         if stands_beside_others(settings):
             columns += _other_kinds(found, row, arm.name, simulated, others)
     if settings.published and settings.backend.device.rendezvous == "host":
@@ -192,33 +174,30 @@ def stands_beside_others(settings: Any) -> bool:
     return settings.exchange.mode == "graph" and settings.backend.ranks_per_gpu == 1  # type: ignore[no-any-return]
 
 
-def _repeats(found: Found, row: int, tokens: int, arm: int) -> str:
+def _repeats(found: Findings, row: int, tokens: int, arm: int) -> str:
     """Median over pairs (lowest to highest; change against the baseline)."""
-    figures = found.findings.repeats_us(row, tokens, arm)
+    figures = found.repeats_us(row, tokens, arm)
     if not figures:
         return ABSENT
-    compared = found.findings.comparisons.get((row, tokens, arm))
+    compared = found.comparisons.get((row, tokens, arm))
     change = f"; {percent(compared.change_pct)}" if compared else ""
     return f"{median(figures):.1f} ({min(figures):.1f}\u2013{max(figures):.1f}{change})"
 
 
-def _host(found: Found, row: Row, arm: str) -> list[str]:
+def _host(found: Findings, row: Row, arm: str, tokens: int) -> str:
     """What an exchange costs an Attention rank's host, until it is enqueued."""
-    wanted = (OK, "attention", row.layout, row.hidden, row.dtype, row.routing, arm)
-    cells = []
-    for tokens in found.settings.tokens:
-        own = [one for one in found.records if one.tokens == tokens and _of_host(one) == wanted]
-        us = [one.host_us for one in own if one.host_us is not None]
-        calls = [one.host_calls for one in own if one.host_calls is not None]
-        cells.append(f"{median(us):.1f}, {median(calls):.1f}" if us and calls else ABSENT)
-    return cells
+    wanted = (OK, "attention", arm, *Point.of(row, tokens))
+    own = [
+        one
+        for one in found.records
+        if (one.status, one.role, one.arm, one.layout, one.hidden, one.dtype, one.routing, one.tokens) == wanted
+    ]
+    us = [one.host_us for one in own if one.host_us is not None]
+    calls = [one.host_calls for one in own if one.host_calls is not None]
+    return f"{median(us):.1f}, {median(calls):.1f}" if us and calls else ABSENT
 
 
-def _of_host(one: RoundTrip) -> tuple[object, ...]:
-    return one.status, one.role, one.layout, one.hidden, one.dtype, one.routing, one.arm
-
-
-def _other_kinds(found: Found, row: Row, arm: str, simulated: Sequence[Found], others: Any) -> Columns:
+def _other_kinds(found: Findings, row: Row, arm: str, simulated: Sequence[Findings], others: Any) -> Columns:
     """The columns of other kinds that stand beside an arm's measured one."""
     settings = found.settings
     name = UPSTREAM_ARM if arm == "m2n" else arm
@@ -235,8 +214,10 @@ def _published(settings: Any, row: Row) -> Columns:
     cells = [beside.cells.get(point) for point in points]
     baseline = [f"{one.baseline_us:.1f}" if one else ABSENT for one in cells]
     candidate = [f"{one.candidate_us:.1f} ({percent(one.change_pct)})" if one else ABSENT for one in cells]
-    columns = [("`m2n`", beside.nodes_gpus, baseline)]
-    columns += [(f"`afdep@{beside.native_digest}`", beside.nodes_gpus, candidate)]
+    columns = [
+        ("`m2n`", beside.nodes_gpus, baseline),
+        (f"`afdep@{beside.native_digest}`", beside.nodes_gpus, candidate),
+    ]
     for name, arm in (("`m2n`", published.BASELINE), ("`afdep`", published.CANDIDATE)):
         figures = published.round_trips(published.H200_TABLE, arm, published.H200S)
         shown = [f"{figures[point]:.1f}" if point in figures else ABSENT for point in points]
@@ -244,19 +225,19 @@ def _published(settings: Any, row: Row) -> Columns:
     return [(f"{name} published, {machine}", texts) for name, machine, texts in columns]
 
 
-def _simulated(settings: Any, row: Row, arm: str, tokens: int, simulated: Sequence[Found]) -> str:
+def _simulated(settings: Any, row: Row, arm: str, tokens: int, simulated: Sequence[Findings]) -> str:
     for found in simulated:
         other = found.settings
         names = [one.name for one in other.arms]
         alike = (other.backend.machine, other.exchange) == (settings.backend.machine, settings.exchange)
         if alike and row in other.rows and arm in names:
-            figures = found.findings.repeats_us(other.rows.index(row), tokens, names.index(arm))
+            figures = found.repeats_us(other.rows.index(row), tokens, names.index(arm))
             if figures:
                 return f"{median(figures):.1f}"
     return ABSENT
 
 
-def external_libraries(found: Found) -> list[str]:
+def external_libraries(found: Findings) -> list[str]:
     """What arms that no tree builds were, by their own account."""
     names = {one.name for one in found.plan.arms if one.identity.digest == EXTERNAL}
     return sorted({str(one.loaded_digest) for one in found.records if one.arm in names and one.loaded_digest})
