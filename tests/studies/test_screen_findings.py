@@ -112,6 +112,17 @@ def test_a_cell_on_a_gpu_that_was_not_planned_is_void(change):
     assert any(one.startswith("device: expected one H200") for one in reasons(GPUS, changed(GPUS, change)))
 
 
+def test_gpus_of_two_types_never_stand_in_one_table():
+    own = plan(rows=(ROW,), tokens=(8,), backend=on_gpus(pairs=4), published=None)
+    other = facts(device="NVIDIA H200 NVL")
+    rows = [dataclasses.replace(row, **(other(row) if row.pair == 0 else {})) for row in records(own)]
+    found = findings(own, rows)
+    assert len(found.comparisons[0, 8, 1].pairs) == 3
+    assert {(one.pair, one.status, one.reason) for one in found.absences} == {
+        (0, "void", "device: expected NVIDIA H200, as of the table's other cells, received NVIDIA H200 NVL")
+    }
+
+
 UNLIKE = {
     "run": ({"run": "r2"}, "run r2, there r1"),
     "host": ({"host": 1}, "host 1, there 0"),
@@ -221,7 +232,8 @@ def test_attempts_that_were_lost_are_listed_beside_the_cells_that_count(status):
 def test_a_ledger_takes_no_pair_of_two_runs_for_whole(tmp_path):
     rows = changed(SIM, {"run": "r2"})
     file = lay(tmp_path, SIM, rows)
-    ledger = Ledger(file, tmp_path / "records" / file.plan_hash, lambda: None)
+    ledger = Ledger(file, tmp_path / "records" / file.plan_hash, lambda: None, None)
     assert len(ledger.missing(0)) == 2
     whole = lay(tmp_path / "whole", SIM, records(SIM))
-    assert Ledger(whole, tmp_path / "whole" / "records" / whole.plan_hash, lambda: None).missing(0) == []
+    again = Ledger(whole, tmp_path / "whole" / "records" / whole.plan_hash, lambda: None, None)
+    assert again.missing(0) == []
