@@ -88,7 +88,9 @@ def test_a_field_that_is_not_as_planned_voids_the_cell_and_is_named(field):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_cell_without_one_of_its_ranks_is_void(rank):
     rows = [row for row in records(SIM) if (row.arm, row.rank) != (MAIN[CANDIDATE], rank)]
-    assert reasons(SIM, rows) == {f"rank: expected each of 2, received [{1 - rank}]"}
+    reason = f"rank: expected each of 2, received [{1 - rank}]"
+    assert reasons(SIM, rows) == {reason}
+    assert reason in report.text(results(part(SIM, rows)))
 
 
 def test_a_rank_that_stands_twice_is_void():
