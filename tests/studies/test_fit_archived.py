@@ -16,7 +16,7 @@ from harness.records import table
 from harness.report.results import Part, Results
 from harness.studies.fit import report
 from harness.studies.fit.archived import fits
-from harness.studies.fit.findings import Identification
+from harness.studies.fit.findings import identification
 from harness.studies.fit.fit import rms
 from harness.studies.screen.tables import Found
 from tests.studies.bench import ROOT, desk_at, settings_of
@@ -85,7 +85,7 @@ def test_the_archived_fit_is_of_the_machine_as_it_is_and_of_the_archived_table(f
     no_effect = compose("study/fit", [], ROOT / "conf")["fit"]["no_effect"]
     studied = {name: value for name, value in Machine.load(PUBLISHED).constants().items() if name not in no_effect}
     assert {name: fit.settings.values[name] for name in fit.settings.names} == studied
-    (part,) = select.select("screen", {"source": "records/main-table", "plan": "all"}, desk_at(ROOT, [])).parts
+    (part,) = select.select("screen", {"source": "records/screen/main-table", "plan": "all"}, desk_at(ROOT, [])).parts
     found = Found(part).findings.comparisons
     ours = {
         (cell.row, cell.tokens, cell.arm): us for cell, us in zip(fit.settings.cells, fit.us["simulated"], strict=True)
@@ -135,7 +135,7 @@ def test_the_archived_fit_to_h200s_meets_the_goal_for_the_arm_that_it_did_not_se
 
 
 def test_the_records_of_two_h200s_give_the_figures_that_were_fitted_to():
-    read = settings_of("fit", "fit=measured", "source=records/h200")
+    read = settings_of("fit", "fit=measured", "source=records/screen/h200")
     archived = fit_of("h200-nvlink").settings
     assert (read.cells, read.series) == (archived.cells, exchanges_of(read, archived))
     assert read.source.start_us == archived.source.start_us
@@ -152,17 +152,16 @@ def exchanges_of(read, archived):
 
 # What docs/cost-model.md says of the fit to the published table.
 def test_the_fit_has_more_constants_than_its_row_can_tell_apart(fit):
-    found = Identification(fit)
-    assert "identified" not in [found.verdict(index) for index in range(len(found.names))]
+    found = identification(fit)
+    assert "identified" not in [found.verdict(name) for name in found.constants.index]
     told = sum(error <= fit.settings.identified_pct for error in found.direction_errors_pct)
-    assert 0 < told < len(found.names) / 2
+    assert 0 < told < len(found.constants) / 2
 
 
 @pytest.mark.parametrize("pair", ALIKE, ids="-".join)
 def test_pairs_that_the_page_names_act_nearly_alike(fit, pair):
-    found = Identification(fit)
-    first, second = map(found.names.index, pair)
-    assert found.correlation[first, second] > 0.85
+    found = identification(fit)
+    assert found.correlation.loc[pair] > 0.85
 
 
 def test_grid_sync_and_acquire_act_on_the_symmetric_arm_alone(fit):

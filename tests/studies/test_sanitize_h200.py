@@ -5,16 +5,16 @@ import pytest
 from harness.records import read
 from harness.report.results import Part, Results
 from harness.studies.sanitize import program, report
-from harness.studies.sanitize.program import INJECTED, SOUND, Sanitized
+from harness.studies.sanitize.program import INJECTED, SOUND, Record
 from tests.studies.executing import ROOT, settings_of
 
-READING = read([ROOT / "records" / "sanitizer" / "h200.parquet"])
+READING = read([ROOT / "records" / "sanitize" / "h200.parquet"])
 RESULTS = Results("sanitize", "h200", (Part(None, READING),))
 
 
 @pytest.fixture(scope="module")
 def archived():
-    return READING.of(Sanitized)
+    return READING.of(Record)
 
 
 def outcomes(rows):
@@ -54,4 +54,4 @@ def test_nothing_keeps_the_runs_from_saying_what_they_are_to_say():
 
 
 def test_the_page_is_that_of_its_record():
-    assert (ROOT / "reports" / "sanitizer.md").read_text("utf-8") == report.text(RESULTS)
+    assert (ROOT / "reports" / "sanitize" / "h200.md").read_text("utf-8") == report.text(RESULTS)
