@@ -214,15 +214,13 @@ class Ledger:
 
     def _checked(self, told: Told, batch: Batch, trial: Any, ended: Ended) -> list[Envelope]:
         found = self.program.judge(self.file.plan, batch, trial, ended)
-        rows = [self._stamped(one, told, batch, trial) for one in found]
-        for one in rows:
-            table.check(one)
-        return rows
+        return [table.checked(self._stamped(one, told, batch, trial)) for one in found]
 
     def _stamped(self, row: Envelope, told: Told, batch: Batch, trial: Any) -> Envelope:
         """The row with all that plan and run know of it."""
         plan, attempt, tree = self.file.plan, told.attempt, self.file.plan.trees[batch.tree]
-        facts = told.opened.get(getattr(row, "rank", None) or 0, {})
+        process = (getattr(row, "rank", None) or 0) if num_processes(batch) > 1 else 0
+        facts = told.opened.get(process, {})
         where: dict[str, Any] = {name: getattr(attempt, name) for name in ("round", "block", "batch", "run", "command")}
         told_by_rank: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
         return replace(

@@ -47,7 +47,7 @@ def said_of(settings, trial: Trial, **group) -> tuple[dict, Alone]:
 
 def judged(settings, trial: Trial, ended: Ended) -> Record:
     (row,) = judge(SimpleNamespace(settings=settings), Batch((trial,)), trial, ended)
-    table.check(row)
+    table.checked(row)
     return row
 
 
