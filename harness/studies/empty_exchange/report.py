@@ -32,9 +32,8 @@ def _us(rows: Sequence[RoundTrip]) -> str:
     by_process: dict[str, list[RoundTrip]] = {}
     for row in rows:
         by_process.setdefault(f"{row.key} {row.attempt}", []).append(row)
-    sizes = {key: Layout.parse(own[0].layout).attention_ranks for key, own in by_process.items()}
-    figures = [latency_us(own) for key, own in by_process.items() if len(own) == sizes[key]]
-    return f"{median(figures):.1f}" if figures else ABSENT
+    whole = [own for own in by_process.values() if len(own) == Layout.parse(own[0].layout).attention_ranks]
+    return f"{median(map(latency_us, whole)):.1f}" if whole else ABSENT
 
 
 def summary(results: Results) -> str:
