@@ -9,7 +9,6 @@ import pytest
 from afdep.errors import BuildError, MismatchError
 from afdep.layout import Layout
 from harness.machine.gpus import place
-from harness.studies.validate.conditions import Seen
 from harness.studies.validate.exchange import turns
 from harness.studies.validate.protocol import PeerFailedError, run
 from harness.study import VoidError
@@ -55,10 +54,10 @@ def test_the_cases_here_have_every_arm_dtype_and_mode():
 @pytest.mark.parametrize("rank", [0, 1, 2], ids="rank{}".format)
 @pytest.mark.parametrize("setup", SETUPS, ids=words)
 def test_a_rank_runs_its_part_of_every_case(opened, setup, rank):
-    ranks, seen, case = opened(setup, rank), Seen(setup, [rank]), setup.case
-    run(seen, ranks)
-    assert seen.exact == case.exchanges * (1 + (case.runs_free and setup.trial.mode == "eager")) - bool(case.invalid)
-    assert seen.informed == int(case.invalid is not None)
+    ranks, case = opened(setup, rank), setup.case
+    run(ranks)
+    assert ranks.exact == case.exchanges * (1 + (case.runs_free and setup.trial.mode == "eager")) - bool(case.invalid)
+    assert ranks.informed == int(case.invalid is not None)
     assert ranks.replays == (case.exchanges if setup.trial.mode == "graph" else 0)
     late = (case.delay_ffn_us and rank == 0) or (case.delay_source_us and rank == 1)
     assert ranks.late == (case.exchanges if late else 0)
@@ -72,7 +71,7 @@ def test_host_counts_of_another_exchange_fail_a_trial(opened):
     ranks = opened(setup, 0)
     ranks.buffer.counts_now = lambda: [0] * setup.shape.experts_per_rank
     with pytest.raises(MismatchError, match="host counts"):
-        run(Seen(setup, [0]), ranks)
+        run(ranks)
 
 
 def bits(tensor):
@@ -90,14 +89,15 @@ CAPTURED = [
 def test_inputs_hold_every_turn_and_no_route_past_its_tokens(opened, setup):
     ranks = opened(setup, 2)
     for turn in turns(setup):
-        held, own = ranks.inputs(2, turn.bucket), turn.sent[0]
-        held.take(*ranks.arguments(own))
-        count = len(own.x)
+        (held,), own = ranks.inputs(ranks.unrouted(turn.bucket)), turn.sent[0]
+        held.take(*ranks.arguments([own]))
+        (payload, ids, _), count = held.arguments, len(own.x)
+        x, scales = (payload, None) if own.scales is None else payload
         assert int(held.count) == count
-        assert bits(held.x[:count]) == own.x.tobytes()
-        assert bits(held.ids[:count]) == own.topk_idx.tobytes()
-        assert bool((held.ids[count:] == -1).all())
-        assert own.scales is None or bits(held.scales[:count]) == own.scales.tobytes()
+        assert bits(x[:count]) == own.x.tobytes()
+        assert bits(ids[:count]) == own.topk_idx.tobytes()
+        assert bool((ids[count:] == -1).all())
+        assert own.scales is None or bits(scales[:count]) == own.scales.tobytes()
 
 
 def gpus(room=None, **more):

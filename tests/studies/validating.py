@@ -13,8 +13,7 @@ from harness.config.read import read
 from harness.core import ledger
 from harness.core.plan import Plan, Tree
 from harness.studies.validate import program, protocol
-from harness.studies.validate.cases import Setup
-from harness.studies.validate.conditions import Seen
+from harness.studies.validate.exchange import Setup
 from harness.studies.validate.simulated import SimulatedRanks, Simulator
 from harness.study import Batch, Ended
 
@@ -117,24 +116,24 @@ class Recording(SimulatedRanks):
 def recorded(setup):
     """The ranks of a World that have run a trial to its end."""
     ranks = Recording(setup)
-    protocol.run(Seen(setup, range(setup.shape.layout.num_ranks)), ranks)
+    protocol.run(ranks)
     return ranks
 
 
 class RankOfAWorld:
-    """One rank, as `harness.studies.validate.exchange.Ranks`, that is given what the simulator gave it.
+    """One rank, as `harness.studies.validate.ranks.Ranks`, that is given what the simulator gave it.
 
     Args:
         setup: of the trial.
         rank: its number.
     """
 
-    informed = 1
+    exact = free = elements = counted = informed = found = 0
 
     def __init__(self, setup, rank):
-        self.world, self.rank, self.number = recorded(setup), rank, 0
+        self.setup, self.world, self.rank, self.number = setup, recorded(setup), rank, 0
+        self.numbers, self.ffns = [rank], [rank] if setup.shape.layout.role(rank) == "ffn" else []
         self.identity, self.late, self.replays = self.world.identity, self.world.late, self.world.replays
-        self.counted = 0
 
     def run(self, turn):
         return self.own(self.next())
@@ -154,6 +153,9 @@ class RankOfAWorld:
 
     def is_poisoned(self):
         return self.world.is_poisoned()
+
+    def num_informed(self):
+        return 1
 
     def close(self):
         """Nothing is held."""

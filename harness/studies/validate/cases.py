@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from afdep import Arm, Layout, controls
-from afdep.shapes import ExchangeShape
+from afdep import Arm, controls
 from harness.core.fields import ArmName, Count, Dtype, LayoutName, Microseconds, Name, Repeats, Seed, Within
 from harness.errors import ConfigError
 from harness.studies.validate.choosing import COVER, covering
@@ -222,63 +221,3 @@ def _with_control(arm: str, control: str | None) -> str:
     """An arm with a control, or with all, switched on. Raises ControlError where there is no such control."""
     names = controls.NAMES if control == ALL else () if control is None else (control,)
     return Arm.parse(f"{arm}[{','.join(f'{name}=1' for name in names)}]").name if names else arm
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A trial with all that its processes need to know of it.
-
-    Args:
-        trial: the trial.
-        case: its case.
-        machine: of the simulator.
-        seed: of routes and payload.
-    """
-
-    trial: Trial
-    case: Case
-    machine: str
-    seed: int
-
-    @classmethod
-    def of(cls, matrix: Matrix, trial: Trial) -> "Setup":
-        return cls(trial, matrix.all_cases[trial.case], matrix.machine, matrix.seed)
-
-    @property
-    def buckets(self) -> tuple[int, ...]:
-        """Classes of tokens, in turn."""
-        return self.case.buckets or (self.trial.tokens,)
-
-    @cached_property
-    def shape(self) -> ExchangeShape:
-        """The shape of its exchanges, of which no ranks need be made.
-
-        Raises:
-            ShapeError: one that the kernels do not carry.
-        """
-        shape = ExchangeShape(**{**self.buffer_fields(), "layout": Layout.parse(self.trial.layout)})
-        shape.check_protocol(Arm.parse(self.trial.arm).protocol)
-        return shape
-
-    def amount(self, source: int, exchange: int) -> str:
-        """What a source sends in an exchange, as one of Amount."""
-        amounts = self.case.sources
-        return amounts[(source + exchange * self.case.rotate) % len(amounts)]
-
-    def arm(self, rank: int) -> str:
-        """The arm of a rank: where a role has a control of its own, that is the FFN ranks'."""
-        alone = self.case.one_role and Layout.parse(self.trial.layout).role(rank) != "ffn"
-        return Arm.parse("afdep").name if alone else self.trial.arm
-
-    def buffer_fields(self) -> dict[str, Any]:
-        """The shape of its exchanges as a Buffer or a World takes it, but for its arm."""
-        trial = self.trial
-        return {
-            "layout": trial.layout,
-            "hidden": trial.hidden,
-            "num_experts": trial.num_experts,
-            "top_k": trial.top_k,
-            "capacity": max((*self.buckets, trial.tokens)),
-            "dispatch_dtype": trial.dtype,
-            "transport_sms": trial.transport_sms,
-        }

@@ -7,12 +7,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from afdep import Arm, KernelTime, ShapeError, World, agreement
+from afdep.proof import graphs
 from afdep.reference import Sent
-from afdep.sim.inputs import element
 from harness.ranks import contract
-from harness.studies.validate.cases import EXACT, Setup
-from harness.studies.validate.exchange import Brought, Inputs, Ranks, Turn
+from harness.studies.validate.cases import EXACT
+from harness.studies.validate.exchange import Brought, Setup
 from harness.studies.validate.protocol import LOOK, Backend, UnexpectedError
+from harness.studies.validate.ranks import Inputs, Ranks
 from harness.study import VoidError
 
 
@@ -61,27 +62,19 @@ class SimulatedRanks(Ranks):
         self.world = World(**setup.buffer_fields(), arm=setup.trial.arm, machine=setup.machine, mode="check")
         super().__init__(setup, [*self.world.ffns, *self.world.sources], self.world.identity)
 
-    @property
-    def informed(self) -> int:
+    def num_informed(self) -> int:
         """The ranks that were told."""
         return len(self.world.informed_ranks)
 
-    def arguments(self, sent: Sent) -> tuple[Any, Any, Any]:
-        """As they are, by their bits."""
-        x = sent.x.view(element(self.world.shape.dtype))
-        return x if sent.scales is None else (x, sent.scales.view(np.uint32)), sent.topk_idx, sent.topk_weights
+    def arguments(self, sent: Sequence[Sent]) -> list[tuple[Any, Any, Any]]:
+        """As they are."""
+        return [(one.x if one.scales is None else (one.x, one.scales), one.topk_idx, one.topk_weights) for one in sent]
 
-    def inputs(self, rank: int, bucket: int) -> Inputs:
+    def inputs(self, sent: Sequence[Sent]) -> list[Inputs]:
         """Memory of the World."""
-        shape = self.world.shape
-        words = shape.dtype.scale_bytes(shape.hidden) // 4
-        return Inputs(
-            x=self.world.empty(rank, (bucket, shape.hidden), element(shape.dtype)),
-            scales=self.world.empty(rank, (bucket, words), np.uint32) if words else None,
-            ids=self.world.empty(rank, (bucket, shape.top_k), np.int64),
-            weights=self.world.empty(rank, (bucket, shape.top_k), np.float32),
-            count=self.world.empty(rank, (1,), np.int32),
-        )
+        held = self.arguments(graphs.on_ranks(self.world, sent))
+        counts = [self.world.empty(one.rank, (1,), np.int32) for one in self.sources]
+        return list(map(Inputs, held, counts))
 
     def poison(self, bucket: int) -> None:
         """All ranks'."""
@@ -100,7 +93,7 @@ class SimulatedRanks(Ranks):
         """A capture of the World."""
         return self.world.capture()
 
-    def settle(self, turn: Turn | None, brought: Brought) -> None:
+    def settle(self, brought: Brought) -> None:
         """Run the World, and look for the pause in its trace."""
         self.world.simulator.take_trace()
         self.world.run()
