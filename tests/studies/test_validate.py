@@ -12,8 +12,7 @@ import pytest
 from afdep import agreement, proof
 from afdep.errors import AfdepError
 from harness.errors import HarnessError
-from harness.studies.validate.cases import Condition
-from harness.studies.validate.choosing import COVER, covering
+from harness.studies.validate.cases import COVER, Condition, covering
 from harness.studies.validate.conditions import CONDITIONS
 from harness.studies.validate.exchange import with_a_bit_turned
 from harness.studies.validate.simulated import SimulatedRanks

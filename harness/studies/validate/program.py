@@ -16,8 +16,7 @@ from harness.core.fields import Within
 from harness.core.plan import Plan
 from harness.errors import UsageError, valid_names
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-from harness.studies.validate.cases import Matrix, Trial
-from harness.studies.validate.choosing import pairwise
+from harness.studies.validate.cases import Matrix, Trial, pairwise
 from harness.studies.validate.conditions import CONDITIONS
 from harness.studies.validate.exchange import Setup
 from harness.studies.validate.protocol import LostRankError, PeerFailedError, in_words, perform

@@ -12,7 +12,7 @@ from harness.records.envelope import FAILED, OK, STATUSES
 from harness.report import page
 from harness.report.markdown import ABSENT, KIND_OF_BACKEND, bullets, table
 from harness.report.results import Results
-from harness.studies.validate.choosing import COVER, left_out
+from harness.studies.validate.cases import COVER, left_out
 from harness.studies.validate.program import Record
 
 _AXES = ("arm", "dtype", "hidden", "top_k", "transport_sms", "tokens", "routing", "mode")
