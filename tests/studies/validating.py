@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from harness.config.compose import compose
 from harness.config.read import read
 from harness.core import ledger
 from harness.core.plan import Plan, Tree
-from harness.studies.validate import program, protocol
+from harness.studies.validate import program, protocol, simulated
 from harness.studies.validate.exchange import Setup
-from harness.studies.validate.simulated import SimulatedRanks, Simulator
+from harness.studies.validate.simulated import SimulatedRanks
 from harness.study import Batch, Ended
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ def at(setup, **changes):
 
 def perform(setup, backend=None):
     """The facts of a trial that one process runs for all ranks."""
-    return protocol.perform(setup, backend or Simulator(), range(setup.shape.layout.num_ranks))
+    return protocol.perform(setup, backend or simulated, SimpleNamespace(rank=None))
 
 
 def judged(setup, said, backend="sim", endings=None, digest=None):
@@ -64,11 +65,9 @@ def judged(setup, said, backend="sim", endings=None, digest=None):
     return record
 
 
-class Opening(Simulator):
-    """A backend whose ranks are made by a function."""
-
-    def __init__(self, make):
-        self.open = make
+def opening(make):
+    """A backend whose ranks are made by a function, without peers."""
+    return SimpleNamespace(open_ranks=lambda setup, group: make(setup), meet=simulated.meet)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ Condition = Literal[
     "refused ranks",
     "found bits",
 ]
-"""What must have happened in a trial, as `harness.studies.validate.conditions` counts it."""
+"""What must have happened in a trial, as `harness.studies.validate.ranks` counts it."""
 
 _Pair = tuple[tuple[str, Any], tuple[str, Any]]
 
@@ -120,9 +120,14 @@ class Case(Axes):
         return "DeviceAssertion on every rank" if self.invalid else EXACT
 
     @property
+    def pause_us(self) -> int:
+        """Whoever pauses."""
+        return self.delay_ffn_us + self.delay_source_us
+
+    @property
     def runs_free(self) -> bool:
         """Whether the exchanges also run one behind the other without a look in between."""
-        return self.expects == EXACT and not self.delay_ffn_us + self.delay_source_us and not self.one_role
+        return self.expects == EXACT and not self.pause_us and not self.one_role
 
     def with_control(self, name: str) -> "Case":
         """The case of one control; one that ranks may have alone is to pass, and that they have it is what counts."""

@@ -14,12 +14,12 @@ import torch
 
 from afdep.cuda import agreement, on_host
 from afdep.cuda.memory import to_numpy
-from afdep.errors import BuildError, MismatchError
+from afdep.errors import MismatchError
 from afdep.reference import Sent
 from harness.core.journal import FAILED
-from harness.ranks import contract, proving
+from harness.ranks import proving
 from harness.studies.validate.exchange import Brought, Setup
-from harness.studies.validate.protocol import Backend, PeerFailedError
+from harness.studies.validate.protocol import PeerFailedError
 from harness.studies.validate.ranks import Inputs, Ranks
 from harness.study import VoidError
 
@@ -36,72 +36,50 @@ STUCK = 70
 """Exit status of a rank that was ended because it hung."""
 
 
-def make(group: Any) -> "Gpus":
-    """The backend of a rank, with the library built.
+def open_ranks(setup: Setup, group: Any) -> "DeviceRank":
+    """This rank's Buffer; collective.
 
     Raises:
-        VoidError: there is none, and none can be built.
+        VoidError: the GPUs have no room for the kernels of all ranks at once.
+        AgreementError: ranks of which FFN ranks alone have a control refuse each other.
     """
+    room, wanted = group.session.job.room, setup.trial.transport_sms
+    if room is not None and wanted > room:
+        raise VoidError(f"ranks that share GPUs have room for {room} transport SMs each, not for {wanted}")
+    return DeviceRank(setup, group)
+
+
+def meet(problem: str | None = None) -> None:
+    """Meet the hosts of the other ranks; collective."""
     try:
-        group.session.opened(**contract.built("cuda", group.library))
-    except BuildError as error:
-        raise VoidError(error.problem) from error
-    return Gpus(group)
+        said = agreement.first_problem(None, problem)
+    except RuntimeError as error:  # of the transport: a process has ended
+        said, problem = f"a rank is gone: {next(iter(str(error).splitlines()), '')}", None
+    if said is not None and problem is None:
+        raise PeerFailedError(said, "Look at that rank.")
 
 
-class Gpus(Backend):
-    """One rank of each trial.
+@contextmanager
+def watched(group: Any, limit_s: float = LIMIT_S, end: Callable[[int], object] = os._exit) -> Iterator[None]:
+    """A block that may take so long: else this rank says where it hangs, and its process ends."""
+    watch = threading.Timer(limit_s, _end_stuck, [threading.get_ident(), group, limit_s, end])
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
 
-    Args:
-        group: of all ranks.
-        limit_s: when this process ends that is still in a trial.
-        end: ends it.
-    """
 
-    def __init__(self, group: Any, limit_s: float = LIMIT_S, end: Callable[[int], object] = os._exit):
-        self._group, self._limit_s, self._end = group, limit_s, end
-
-    def open(self, setup: Setup) -> "DeviceRank":
-        """This rank's Buffer; collective.
-
-        Raises:
-            VoidError: the GPUs have no room for the kernels of all ranks at once.
-            AgreementError: ranks of which FFN ranks alone have a control refuse each other.
-        """
-        room, wanted = self._group.session.job.room, setup.trial.transport_sms
-        if room is not None and wanted > room:
-            raise VoidError(f"ranks that share GPUs have room for {room} transport SMs each, not for {wanted}")
-        return DeviceRank(setup, self._group, self.meet)
-
-    def meet(self, problem: str | None = None) -> None:
-        """Meet the hosts of the other ranks; collective."""
-        try:
-            said = agreement.first_problem(None, problem)
-        except RuntimeError as error:  # of the transport: a process has ended
-            said, problem = f"a rank is gone: {next(iter(str(error).splitlines()), '')}", None
-        if said is not None and problem is None:
-            raise PeerFailedError(said, "Look at that rank.")
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """A block that may take so long: else this rank says where it hangs, and its process ends."""
-        watch = threading.Timer(self._limit_s, self._end_stuck, [threading.get_ident()])
-        watch.daemon = True
-        watch.start()
-        try:
-            yield
-        finally:
-            watch.cancel()
-
-    def _end_stuck(self, thread: int) -> None:
-        """In a thread of its own, which no wait of the host or the device holds up."""
-        calls = traceback.extract_stack(sys._current_frames().get(thread))
-        own = [one.name for one in calls if {"harness", "afdep"} & set(Path(one.filename).parts)]
-        where = " > ".join(own[-4:]) or "nothing of this tree"
-        try:
-            self._group.session.mouth.say(FAILED, reason=f"still in {where} after {self._limit_s:.0f} s")
-        finally:  # nobody else would end it
-            self._end(STUCK)
+def _end_stuck(thread: int, group: Any, limit_s: float, end: Callable[[int], object]) -> None:
+    """In a thread of its own, which no wait of the host or the device holds up."""
+    calls = traceback.extract_stack(sys._current_frames().get(thread))
+    own = [one.name for one in calls if {"harness", "afdep"} & set(Path(one.filename).parts)]
+    where = " > ".join(own[-4:]) or "nothing of this tree"
+    try:
+        group.session.mouth.say(FAILED, reason=f"still in {where} after {limit_s:.0f} s")
+    finally:  # nobody else would end it
+        end(STUCK)
 
 
 class DeviceRank(Ranks):
@@ -110,14 +88,12 @@ class DeviceRank(Ranks):
     Args:
         setup: of the trial.
         group: of all ranks.
-        meet: meets their hosts.
     """
 
-    def __init__(self, setup: Setup, group: Any, meet: Callable[[], None]):
+    def __init__(self, setup: Setup, group: Any):
         told = {"arm": setup.arm(group.rank), "timeout_s": _TIMEOUT_S, "first_timeout_s": _FIRST_TIMEOUT_S}
         self.buffer = group.buffer(**setup.buffer_fields(), **told)
         super().__init__(setup, [self.buffer], self.buffer.identity)
-        self._meet = meet
         self._before: tuple[Any, Any] = (None, None)
         self._pauses: list[tuple[Any, Any]] = []
 
@@ -138,7 +114,7 @@ class DeviceRank(Ranks):
         """This rank's, once its inputs are written; no peer's first record may meet poison that is still to come."""
         self.buffer.poison(bucket)
         self.buffer.synchronize()
-        self._meet()
+        meet()
 
     def transformed(self, ffn: Any, received: Any) -> Any:
         """Into a tensor of its own."""
@@ -172,16 +148,16 @@ class DeviceRank(Ranks):
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             yield graph
 
-    def settle(self, brought: Brought) -> None:
-        """Wait for the GPU. An exchange is late where its pause took as long as was asked for."""
+    def settle(self, brought: Brought) -> float:
+        """Wait for the GPU. What ran before a pause and what runs behind it are as far apart as its events."""
         counts, offsets = self._before
         if brought and counts is not None:
             self._compare_counts(list(counts.rows), np.diff(offsets).tolist())
         self.buffer.synchronize()
-        asked = self.setup.case.delay_ffn_us + self.setup.case.delay_source_us
-        self.late += any(before.elapsed_time(after) * 1e3 >= asked for before, after in self._pauses)
+        pause_us = max((before.elapsed_time(after) * 1e3 for before, after in self._pauses), default=0.0)
         if self.setup.trial.mode == "eager":
             self._pauses.clear()
+        return pause_us
 
     def _compare_counts(self, found: list[int], wanted: list[int]) -> None:
         """Compare the counts of the exchange before on the host, now that another is under way."""

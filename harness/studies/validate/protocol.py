@@ -4,16 +4,15 @@ One process holds all ranks of a World; on GPUs each rank is a process that runs
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 from afdep.device_errors import AgreementError, DeviceError
 from afdep.errors import AfdepError, DeviceAssertion, MismatchError
 from harness.errors import HarnessError
-from harness.studies.validate.conditions import CONDITIONS
 from harness.studies.validate.exchange import Brought, Setup, Turn, compare, turns, with_a_bit_turned
-from harness.studies.validate.ranks import Ranks
+from harness.studies.validate.ranks import CONDITIONS, Ranks
 from harness.study import VoidError
 
 LOOK = "Look at that exchange: its trial says all that is drawn."
@@ -32,10 +31,10 @@ class LostRankError(HarnessError):
 
 
 class Backend(Protocol):
-    """Where the ranks of a process come from, and its peers, if it has any."""
+    """A module that has ranks for the processes of a group, each of which holds one or all."""
 
-    def open(self, setup: Setup) -> Ranks:
-        """The ranks of a trial; collective.
+    def open_ranks(self, setup: Setup, group: Any) -> Ranks:
+        """The ranks of a trial that a process of the group holds; collective.
 
         Raises:
             VoidError: they cannot be had here although nothing failed.
@@ -51,18 +50,17 @@ class Backend(Protocol):
             PeerFailedError: another goes no further, or is gone.
         """
 
-    def watched(self) -> AbstractContextManager[None]:
+    def watched(self, group: Any) -> AbstractContextManager[None]:
         """A block that a trial runs in: a process that hangs in it is ended, and says where."""
-        return nullcontext()
 
 
-def perform(setup: Setup, backend: Backend, ranks: Sequence[int]) -> dict[str, Any]:
+def perform(setup: Setup, backend: Backend, group: Any) -> dict[str, Any]:
     """Run a trial from its opening to its end. Processes that fail leave it in step.
 
     Args:
         setup: of the trial.
         backend: where the ranks come from.
-        ranks: that this process holds.
+        group: of which this process holds one rank, or all.
 
     Returns:
         Facts of it: `void` or `failed` and why, or `told`, why it failed for the sake of another rank, which says so
@@ -75,14 +73,15 @@ def perform(setup: Setup, backend: Backend, ranks: Sequence[int]) -> dict[str, A
     """
     cpu_s = time.process_time()
     try:
-        opened = backend.open(setup)
+        opened = backend.open_ranks(setup, group)
     except VoidError as void:
         return {"void": str(void)}
     except DeviceError:
         raise
     except (AfdepError, UnexpectedError) as error:  # every rank refuses, and all are in step
         is_expected = isinstance(error, AgreementError) and setup.case.one_role and error.field in setup.switches
-        facts: Mapping[str, Any] = {"count": len(ranks)} if is_expected else {"failed": in_words(error)}
+        num_ranks = setup.shape.layout.num_ranks if group.rank is None else 1
+        facts: Mapping[str, Any] = {"count": num_ranks} if is_expected else {"failed": in_words(error)}
     else:
         facts = _run_in_step(opened, backend)
     return {**facts, "cpu_s": time.process_time() - cpu_s}
