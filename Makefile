@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup ## measure the main screen on the simulator and print its table
 	$(BENCH) screen
 
-demo-refresh: setup ## archive the last run of make demo as records/first-light, and write its report
+demo-refresh: setup ## archive the last run of make demo as records/screen/first-light, and write its report
 	$(BENCH) screen archive name=first-light replace=true
 
 validate: setup ## the correctness matrix on the simulator, in full
@@ -48,20 +48,18 @@ lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 
-test: setup lint ## lint, then every test; what this machine lacks is skipped and listed
-	$(RUN) -m pytest -n auto --dist loadfile
+test: setup lint ## lint, then every test within its CPU seconds; what this machine lacks is skipped and listed
+	$(RUN) -m pytest -n auto --dist loadfile -p tests.budget --budget tests/budget.toml
 
 docs: setup ## generate docs/format.md, the completion file and the short report in README.md
 	$(RUN) -c 'from harness.desk import usage; print(usage.formats(), end="")' > docs/format.md
 	$(RUN) -c 'from harness.desk import desk, usage; print(usage.completion(desk.real()), end="")' > slurm/afdep-bench.bash
-	$(BENCH) screen report source=records/h200 to=README.md > /dev/null
+	$(BENCH) screen report source=records/screen/h200 to=README.md > /dev/null
 
 reports: setup docs ## write every report of archived records again
-	@set -e; for place in $$(cd records && ls -d */ */*/ */*.parquet 2> /dev/null); do \
-	    place=$${place%/}; name=$${place%.parquet}; study=screen; \
-	    case $$name in */*) study=$${name%%/*}; [ -d conf/study ] && [ -f conf/study/$$study.yaml ] || continue ;; \
-	    *) [ -d records/$$name/plans ] || continue ;; esac; \
-	    $(BENCH) $$study report source=records/$$place | tail -n 1; \
+	@set -e; for place in records/*/*/ records/*/*.parquet; do \
+	    study=$${place#records/}; \
+	    $(BENCH) $${study%%/*} report source=$${place%/} | tail -n 1; \
 	done
 
 native: setup ## build the native library: TARGET=sim (default) or TARGET=cuda

@@ -75,4 +75,3 @@ LayoutName = Annotated[str, Text("a layout as 2A2F", lambda text: str(Layout.par
 ArmName = Annotated[str, Text("an arm as m2n or afdep[AFDEP_UNION_NOTIFY=1]", lambda text: Arm.parse(text).name)]
 Dtype = Literal["bf16", "fp8", "fp8-ue8m0"]
 Microseconds = Annotated[int, Within(0), Unit("us")]
-Seconds = Annotated[float, Within(0), Unit("s")]

@@ -50,11 +50,6 @@ class Desk:
         """A path as it is printed: from where relative ones start where it lies below, else in full."""
         return str(path.relative_to(self.here)) if path.is_relative_to(self.here) else str(path)
 
-    def timed_lines(self) -> Callable[[str], None]:
-        """Prints lines, each with the seconds since this call behind it."""
-        started = self.clock()
-        return lambda text: self.print_line(f"{text}  ({self.clock() - started:.1f} s)")
-
 
 def real() -> Desk:
     """The desk of an ordinary command."""

@@ -18,8 +18,6 @@ from harness.records import files
 from harness.records.frames import frame
 from harness.report.results import Results
 
-RESERVED = ("published", "upstream")
-"""Folders of records/ that hold figures of others."""
 FORMATS: dict[str, dict[str, Any]] = {
     ".csv": {"index": False},
     ".json": {"orient": "records", "indent": 1},
@@ -89,7 +87,7 @@ def _target(results: Results, config: dict[str, Any], desk: Desk) -> Path:
 
 
 def page_of(records: Path, desk: Desk) -> Path:
-    """The page of archived records: reports/ mirrors records/; of records elsewhere it lies beside them."""
+    """The page of archived records: reports/ mirrors records/; that of records elsewhere lies beside them."""
     kept = desk.root / "records"
     plain = records.with_suffix("")
     if records.is_relative_to(kept):
@@ -98,20 +96,22 @@ def page_of(records: Path, desk: Desk) -> Path:
 
 
 def archive(name: str, texts: Sequence[str], desk: Desk) -> int:
-    """Copy plans with their records below records/ and write their report; nothing that is there goes unless told."""
+    """Copy plans with their records to records/STUDY/NAME and write their report; what is there stays unless told."""
     config = compose("action/archive", texts, desk.conf)
     kept = as_name(need("name", config["name"]))
-    if kept in RESERVED:
-        raise UsageError(f"name: expected another than {kept}, received it.", "It holds figures of others: choose one.")
     results = select.select(name, {**config, "digest": select.ANY}, desk)
-    target = desk.root / "records" / (kept if name == "screen" else f"{name}/{kept}")
-    replace = value(bool, config["replace"], "replace")
-    if target.exists() and not replace:
+    if not all(part.file for part in results.parts):
+        raise UsageError(
+            f"source {config['source']}: expected plans with their records, received records alone.",
+            "Name an out folder, a bundle, or an archive of plans.",
+        )
+    target = desk.root / "records" / name / kept
+    gone = [path for path in (*target.rglob("*"), target.with_suffix(".parquet")) if path.is_file()]
+    if gone and not value(bool, config["replace"], "replace"):
         raise UsageError(
             f"name: expected a new one, received {kept!r}, which is there.",
             "Choose another, or write replace=true: what is there goes.",
         )
-    gone = [path for path in target.rglob("*") if path.is_file()]
     _copy(results, target, desk)
     if gone:
         desk.print_line(f"replaced: {counted(len(gone), 'file')} of {desk.shown(target)}, {gone[0].name} first")
@@ -122,7 +122,10 @@ def archive(name: str, texts: Sequence[str], desk: Desk) -> int:
 
 
 def _copy(results: Results, target: Path, desk: Desk) -> None:
-    """Copy plans, rounds and records into a folder beside the target, and put that in its place at one stroke."""
+    """Copy plans, rounds and records into a folder beside the target, and put that in its place at one stroke.
+
+    An archive of one file, as they were before there were plans, has the same page, and goes.
+    """
     aside = exclusive_directory(target.parent, f".{target.name}")
     try:
         for part in results.parts:
@@ -134,6 +137,7 @@ def _copy(results: Results, target: Path, desk: Desk) -> None:
         if target.exists():
             shutil.rmtree(target)
         aside.rename(target)
+        target.with_suffix(".parquet").unlink(missing_ok=True)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

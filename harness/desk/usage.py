@@ -19,7 +19,7 @@ _ACTIONS = {
     "run": "plan the study and run what is not recorded yet (the default)",
     "plan": "write the plan and say what it would take",
     "report": "write the report of what is recorded",
-    "archive": "keep plans and records below records/, with their report",
+    "archive": "keep plans and records in records/STUDY/NAME, with their report",
     "export": "write records as CSV, JSON or Parquet",
     "help": "the keys of an action",
 }

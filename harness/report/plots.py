@@ -46,8 +46,9 @@ def panels(
         )
         for axes, one in zip(grid.flat, draw, strict=False):
             one(axes)
-        for axes in grid.flat[len(draw) :]:
-            axes.set_visible(False)
+        for index in range(len(draw), grid.size):
+            grid.flat[index].set_visible(False)
+            grid.flat[index - columns].tick_params(labelbottom=True)
         figure.supxlabel(labels[0], fontsize=10)
         figure.supylabel(labels[1], fontsize=10)
         _legend(figure, grid.flat)

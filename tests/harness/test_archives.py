@@ -18,17 +18,17 @@ from tests.harness.test_reports import says
 def test_archived_records_give_the_same_page_beside_their_copy(measured):
     found, text = says(measured, report.archive, "name=once")
     assert found == 0
-    assert "written: records/once, reports/once.md" in text
-    kept = measured.root / "records" / "once"
+    assert "written: records/screen/once, reports/screen/once.md" in text
+    kept = measured.root / "records" / "screen" / "once"
     assert [path.stem for path in (kept / "plans").iterdir()] == [measured.plan_file.plan_hash]
-    page = (measured.root / "reports" / "once.md").read_text()
-    assert says(measured, report.run, "source=records/once")[0] == 0
-    assert (measured.root / "reports" / "once.md").read_text() == page
+    page = (measured.root / "reports" / "screen" / "once.md").read_text()
+    assert says(measured, report.run, "source=records/screen/once")[0] == 0
+    assert (measured.root / "reports" / "screen" / "once.md").read_text() == page
     assert "21.6 (31.6" in page
 
 
 def test_an_archive_that_is_there_goes_only_where_that_is_said_and_is_named(measured):
-    kept = measured.root / "records" / "twice"
+    kept = measured.root / "records" / "screen" / "twice"
     for old in (kept / "plans" / "p0.json", kept / "records" / "p0" / "q0.parquet"):
         old.parent.mkdir(parents=True, exist_ok=True)
         old.write_text("old")
@@ -37,11 +37,24 @@ def test_an_archive_that_is_there_goes_only_where_that_is_said_and_is_named(meas
     assert (kept / "plans" / "p0.json").read_text() == "old"
     found, text = says(measured, report.archive, "name=twice", "replace=true")
     assert found == 0
-    assert "replaced: 2 files of records/twice" in text
+    assert "replaced: 2 files of records/screen/twice" in text
     assert [path.name for path in (kept / "records").iterdir()] == [measured.plan_file.plan_hash]
 
 
-@pytest.mark.parametrize("name", ["published", "upstream", "../x", "A", "a/b", "x" * 65])
+def test_an_archive_of_one_file_is_one_of_that_name(measured):
+    old = measured.root / "records" / "screen" / "older.parquet"
+    old.parent.mkdir(parents=True, exist_ok=True)
+    old.write_text("old")
+    with pytest.raises(UsageError, match="name: expected a new one, received 'older', which is there"):
+        report.archive("screen", ["name=older"], measured.desk)
+    found, text = says(measured, report.archive, "name=older", "replace=true")
+    assert found == 0
+    assert "replaced: 1 file of records/screen/older, older.parquet first" in text
+    assert not old.exists()
+    assert (old.with_suffix("") / "plans").is_dir()
+
+
+@pytest.mark.parametrize("name", ["../x", "A", "a/b", "x" * 65])
 def test_records_are_archived_under_a_plain_name_alone(measured, name):
     with pytest.raises(HarnessError, match="name: expected") as caught:
         report.archive("screen", [f"name={name}"], measured.desk)
@@ -50,7 +63,7 @@ def test_records_are_archived_under_a_plain_name_alone(measured, name):
 
 def test_an_archive_that_finds_no_place_leaves_what_was_there(measured, monkeypatch):
     assert says(measured, report.archive, "name=stays")[0] == 0
-    before = sorted((measured.root / "records" / "stays").rglob("*"))
+    before = sorted((measured.root / "records" / "screen" / "stays").rglob("*"))
 
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
@@ -58,8 +71,14 @@ def test_an_archive_that_finds_no_place_leaves_what_was_there(measured, monkeypa
     monkeypatch.setattr(report.files, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         report.archive("screen", ["name=stays", "replace=true"], measured.desk)
-    assert sorted((measured.root / "records" / "stays").rglob("*")) == before
-    assert not list((measured.root / "records").glob(".*"))
+    assert sorted((measured.root / "records" / "screen" / "stays").rglob("*")) == before
+    assert not list((measured.root / "records").rglob(".*"))
+
+
+def test_records_without_their_plan_are_not_archived_again(measured):
+    with pytest.raises(UsageError, match="expected plans with their records, received records alone"):
+        report.archive("screen", ["name=alone", f"source={measured.record_files()[0]}"], measured.desk)
+    assert not list((measured.root / "records").rglob("*alone*"))
 
 
 READERS = {
@@ -84,7 +103,7 @@ def test_records_are_exported_with_every_row_and_column(measured, tmp_path, kind
 
 def test_archived_records_are_exported_under_the_names_of_today(measured, tmp_path):
     root = Path(__file__).resolve().parents[2]
-    assert says(measured, report.export, f"source={root}/records/main-table", f"file={tmp_path}/x.csv")[0] == 0
+    assert says(measured, report.export, f"source={root}/records/screen/main-table", f"file={tmp_path}/x.csv")[0] == 0
     table = pd.read_csv(tmp_path / "x.csv")
     assert {"num_experts", "status", "reason"} <= set(table.columns)
     assert {"experts", "void_reason", "fail_reason"}.isdisjoint(set(table.columns) - {"void_reason", "fail_reason"})
@@ -142,4 +161,4 @@ def test_a_file_that_grows_too_large_is_an_error_of_two_lines_that_names_its_fol
     problem, _ = done.stderr.splitlines()
     assert "records/" in problem
     assert "File too large" in problem
-    assert not (measured.root / "records" / "full").exists()
+    assert not (measured.root / "records" / "screen" / "full").exists()

@@ -199,7 +199,7 @@ def test_the_module_runs_in_a_checkout_that_nobody_installed():
 
 
 def test_a_terminal_that_lacks_a_character_prints_another_one_behind_the_page(tmp_path):
-    words = ["screen", "report", f"source={ROOT}/records/first-light", f"to={tmp_path}/page.md"]
+    words = ["screen", "report", f"source={ROOT}/records/screen/first-light", f"to={tmp_path}/page.md"]
     done = python("-m", "harness", *words, env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")
     assert "22.6 (33.2, ?31.9%)" in done.stdout

@@ -8,15 +8,15 @@ from harness.studies.screen.settings import EXTERNAL
 
 RECORDS = real().root / "records"
 OTHERS = {
-    "validation": ("trials", {}),
+    "validate": ("trials", {}),
     "faults": ("faults", {"control": "as shipped"}),
-    "sanitizer": ("sanitized", {"tree": "sound"}),
+    "sanitize": ("sanitized", {"tree": "sound"}),
 }
 """By folder the table of what else was run, and what its rows say that ran the kernels as they are."""
 
 
 def screens(name):
-    rows = read(record_files(RECORDS / name)).rows
+    rows = read(record_files(RECORDS / "screen" / name)).rows
     return {row["loaded_digest"] for row in rows if row["arm"] not in EXTERNAL}
 
 

@@ -12,7 +12,7 @@ from afdep import NativeDigest
 from afdep.errors import AfdepError
 from harness.config import read
 from harness.config.compose import compose
-from harness.core.fields import Count, Natural, Number, Seconds, Seed, as_name
+from harness.core.fields import Count, Natural, Number, Seed, as_name
 from harness.desk import report, select
 from harness.desk.desk import real
 from harness.errors import ConfigError, HarnessError, ValueReadError
@@ -95,7 +95,7 @@ def test_a_number_out_of_bounds_is_refused_with_them(kind, value, words):
 @pytest.mark.parametrize("value", [True, "1.5", float("nan"), None])
 def test_only_a_number_is_a_number(value):
     with pytest.raises(ValueReadError, match="expected a number, received"):
-        read.value(Seconds, value, "limit_s")
+        read.value(Number, value, "limit_s")
 
 
 @pytest.mark.parametrize("value", [0, 1, "true", None])

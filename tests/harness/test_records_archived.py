@@ -17,6 +17,7 @@ from harness.records.frames import NoRecordsError
 from tests.harness.samples import record
 
 RECORDS = Path(__file__).resolve().parents[2] / "records"
+FIRST, MAIN, HUNT = (RECORDS / name for name in ("screen/first-light", "screen/main-table", "hunt/night.parquet"))
 FOLDERS = sorted(path.name for path in RECORDS.iterdir() if record_files(path))
 ONE_NAME = {
     "num_experts": {"experts"},
@@ -41,10 +42,9 @@ def test_every_archived_file_is_sound_and_of_a_known_table(archived, folder):
 
 
 def test_both_versions_of_archived_screens_are_round_trips_of_today(archived):
-    versions, rows = Counter(), []
-    for folder in ("first-light", "main-table", "h200", "h200-colocated"):
-        versions.update(row["schema_version"] for row in archived[folder].rows)
-        rows += archived[folder].of(RoundTrip)
+    assert len(list(RECORDS.glob("screen/*"))) >= 4
+    versions = Counter(row["schema_version"] for row in archived["screen"].rows)
+    rows = archived["screen"].of(RoundTrip)
     assert set(versions) <= {1, 2}
     assert len(rows) == sum(versions.values()) > 1000
     assert {row.num_experts for row in rows} == {96, 128}
@@ -53,8 +53,7 @@ def test_both_versions_of_archived_screens_are_round_trips_of_today(archived):
 
 
 def test_the_columns_of_the_second_version_are_absent_in_the_first_and_default_to_none():
-    old = RECORDS / "first-light"
-    rows = read(record_files(old)).of(RoundTrip)
+    rows = read(record_files(FIRST)).of(RoundTrip)
     assert {(row.host_us, row.host_calls) for row in rows} == {(None, None)}
     assert {row.attempt for row in rows} == {1}
 
@@ -72,7 +71,7 @@ def test_a_fact_has_one_name_in_every_record(archived):
 
 def copied(folder: Path, change) -> Path:
     """An archived file with changed rows, which says of itself what the original says."""
-    source = record_files(RECORDS / "first-light")[0]
+    source = record_files(FIRST)[0]
     table = pq.read_table(source)
     path = folder / source.name
     changed = table.from_pylist(change(table.to_pylist()), schema=table.schema)
@@ -95,16 +94,16 @@ def test_an_altered_archived_file_is_quarantined(tmp_path, kind):
 
 
 def test_a_frame_of_archived_screens_has_the_names_of_today():
-    table = frame(RECORDS / "main-table")
+    table = frame(MAIN)
     assert isinstance(table, pd.DataFrame)
     assert {"num_experts", "latency_us", "status", "reason", "native_digest"} <= set(table.columns)
     assert "experts" not in table.columns
-    assert (len(table), set(table["status"])) == (len(read(record_files(RECORDS / "main-table")).rows), {"ok"})
+    assert (len(table), set(table["status"])) == (len(read(record_files(MAIN)).rows), {"ok"})
 
 
 def test_a_frame_takes_folders_and_files_of_several_formats_together(tmp_path):
     path = write(tmp_path / "new", "x", [record(latency_us=12.5)])
-    table = frame([RECORDS / "first-light", str(path)])
+    table = frame([FIRST, str(path)])
     assert table["latency_us"].iloc[-1] == 12.5
     assert table["run"].notna().sum() == 1  # a column that archived files lack
     assert table["num_experts"].notna().all()
@@ -112,11 +111,9 @@ def test_a_frame_takes_folders_and_files_of_several_formats_together(tmp_path):
 
 def test_a_frame_is_of_one_table():
     with pytest.raises(NoRecordsError, match="expected records of one table, received") as caught:
-        frame([RECORDS / "first-light", RECORDS / "hunts"])
+        frame([FIRST, HUNT])
     assert "round_trips" in caught.value.next_step
-    assert len(frame([RECORDS / "first-light", RECORDS / "hunts"], "round_trips")) == len(
-        frame(RECORDS / "first-light")
-    )
+    assert len(frame([FIRST, HUNT], "round_trips")) == len(frame(FIRST))
 
 
 @pytest.mark.parametrize("table", [None, "nothing"])
@@ -133,5 +130,5 @@ def test_a_frame_of_a_damaged_file_names_it(tmp_path):
 
 
 def test_rows_are_plain_data(archived):
-    row = archived["h200"].rows[0]
+    row = archived["screen"].rows[0]
     assert json.loads(json.dumps(row))["samples_us"] == list(row["samples_us"])

@@ -236,6 +236,6 @@ def test_measured_plans_are_a_page_of_their_own_kind(bench):
 
 def test_a_page_of_archived_records_mirrors_them_and_that_of_others_lies_beside_them(measured, tmp_path):
     root = measured.root
-    assert report.page_of(root / "records" / "h200", measured.desk) == root / "reports" / "h200.md"
-    assert report.page_of(root / "records" / "a" / "b.parquet", measured.desk) == root / "reports" / "a" / "b.md"
+    assert report.page_of(root / "records/screen/h200", measured.desk) == root / "reports/screen/h200.md"
+    assert report.page_of(root / "records/a/b.parquet", measured.desk) == root / "reports/a/b.md"
     assert report.page_of(tmp_path / "h200", measured.desk) == tmp_path / "h200.md"

@@ -1,7 +1,8 @@
-"""Plans of version 1 as plain JSON, without the harness: their hash, and what a plan says of each of its records."""
+"""Plans as plain JSON, without the harness: their hash, and what a plan says of its records: of version 1 all."""
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,11 +30,16 @@ def read(path: Path) -> Plan:
     return content
 
 
+def version_of(content: Plan) -> Any:
+    """The version of a plan, which is its `format` today."""
+    return content["plan"].get("format", content["plan"].get("version"))
+
+
 def plan_fault(content: Plan, name: str) -> str | None:
     """Return why a plan file is not the one that it is named after, or None."""
-    computed = short_hash("p", content["plan"])
-    if content["plan"]["version"] != 1:
-        return f"version is {content['plan']['version']}, not 1"
+    computed, version = short_hash("p", content["plan"]), version_of(content)
+    if version not in (1, 2):
+        return f"version is {version}, neither 1 nor 2"
     return None if name == content["plan_hash"] == computed else f"has content of {computed}"
 
 
@@ -80,3 +86,24 @@ def record_fault(record: Row, expected: dict[str, Row]) -> str | None:
     if record["status"] == "ok" and record["latency_us"] != median(record["samples_us"]):
         return f"key {record['key']}: the latency is not the median of the samples"
     return None
+
+
+def trial_keys(path: Path) -> set[str]:
+    """The key of every trial of a plan of version 2, those of its later rounds included."""
+    plan = read(path)["plan"]
+    later = [json.loads(one.read_text("utf-8")) for one in sorted(path.parent.glob(f"{path.stem}.round*.json"))]
+    batches = [batch for blocks in (plan["blocks"], *later) for block in blocks for batch in block["batches"]]
+    return {key for batch in batches for key in keys_of(plan, batch)}
+
+
+def keys_of(plan: Plan, batch: Any) -> Iterable[str]:
+    """Of the trials of a batch: plan, trial, native digest of the tree and edits; a field at its default is absent."""
+    digest = dict(plan["trees"][batch.get("tree", 0)]["native"])[batch.get("backend", "sim")]
+    place = [digest, batch.get("edits", [])]
+    return [short_hash("k", [short_hash("p", plan), trial, *place]) for trial in batch["trials"]]
+
+
+def strangers(path: Path, rows: Iterable[Row]) -> list[str]:
+    """Return the keys of rows that are of no trial of a plan of version 2, or of another plan."""
+    keys = trial_keys(path)
+    return [row["key"] for row in rows if row["plan_hash"] != path.stem or row["key"] not in keys]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).parents[2]
-COUNT, HASH = "num_records", "content_sha256"
+HASH = "content_sha256"
 
 Row = dict[str, Any]
 Inventory = dict[str, dict[str, Any]]
@@ -29,16 +29,19 @@ class Format:
     Args:
         versions: that exist.
         join: the bytes that the content hash is taken of, from one line of JSON a row.
-        counted: whether the file says its number of rows, and each row its version.
+        count: the metadata key that holds the number of rows, if one does.
+        in_rows: whether each row says its version.
     """
 
     versions: tuple[str, ...]
     join: Callable[[Iterable[str]], str]
-    counted: bool = False
+    count: str = ""
+    in_rows: bool = False
 
 
 FORMATS = {
-    "schema_version": Format(("1", "2"), lambda lines: "".join(f"{line}\n" for line in lines), counted=True),
+    "format": Format(("3",), "\n".join, count="num_rows"),
+    "schema_version": Format(("1", "2"), lambda lines: "".join(f"{line}\n" for line in lines), "num_records", True),
     "table_version": Format(("1",), "\n".join),
     "hunt_schema_version": Format(("1",), "\n".join),
 }
@@ -82,7 +85,8 @@ def write(path: Path, file: RecordFile) -> None:
 def sealed(file: RecordFile) -> RecordFile:
     """The file with a true content hash and count, as one would write it who altered its rows."""
     metadata = {**file.metadata, HASH: file.content_sha256}
-    counted = {COUNT: str(len(file.rows))} if FORMATS[file.version_key].counted else {}
+    count = FORMATS[file.version_key].count
+    counted = {count: str(len(file.rows))} if count else {}
     return RecordFile({**metadata, **counted}, file.schema, file.rows)
 
 
@@ -94,9 +98,9 @@ def fault(file: RecordFile) -> str | None:
     version, known = file.metadata[keys[0]], FORMATS[keys[0]]
     if version not in known.versions:
         return f"{keys[0]} is {version}, not one of {', '.join(known.versions)}"
-    if known.counted and file.metadata.get(COUNT) != str(len(file.rows)):
-        return f"says {file.metadata.get(COUNT)} rows, holds {len(file.rows)}"
-    if known.counted and {str(row[keys[0]]) for row in file.rows} != {version}:
+    if known.count and file.metadata.get(known.count) != str(len(file.rows)):
+        return f"says {file.metadata.get(known.count)} rows, holds {len(file.rows)}"
+    if known.in_rows and {str(row[keys[0]]) for row in file.rows} != {version}:
         return f"holds rows of another {keys[0]} than {version}"
     if file.metadata.get(HASH) != file.content_sha256:
         return "content hash is not that of its rows"

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import samples
 from tests.repo import plan_files, record_files
+from tests.repo.plan_files import strangers
 from tests.repo.record_files import RecordFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "archived_records.json"
-SCREEN = Path("records/first-light/records/p5e967a210d322941/qea6f1a2aa3de974b-001-1dac2197.parquet")
-TABLE = Path("records/validation/matrix.parquet")
-HUNT = Path("records/hunts/night.parquet")
-PLAN = Path("records/first-light/plans/p5e967a210d322941.json")
+SCREEN = Path("records/screen/first-light/records/p5e967a210d322941/qea6f1a2aa3de974b-001-1dac2197.parquet")
+TABLE = Path("records/validate/matrix.parquet")
+HUNT = Path("records/hunt/night.parquet")
+PLAN = Path("records/screen/first-light/plans/p5e967a210d322941.json")
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,8 @@ def tables(files: list[Path], root: Path) -> dict[Path, RecordFile]:
 @pytest.fixture(scope="module")
 def plans(files: list[Path], root: Path) -> dict[Path, plan_files.Plan]:
     """Every plan file under records/, by its path in the tree."""
-    paths = [path for path in files if path.relative_to(root).match("records/*/plans/p*.json")]
-    return {path.relative_to(root): plan_files.read(path) for path in paths}
+    paths = [path for path in files if path.relative_to(root).match("records/*/*/plans/p*.json")]
+    return {path.relative_to(root): plan_files.read(path) for path in paths if ".round" not in path.name}
 
 
 def record_faults(path: Path, file: RecordFile, plan: plan_files.Plan) -> list[str]:
@@ -56,7 +58,7 @@ def with_value(file: RecordFile, column: str, value: object) -> RecordFile:
 def test_every_record_file_has_a_known_version_and_the_rows_that_it_was_written_with(
     tables: dict[Path, RecordFile],
 ) -> None:
-    assert {file.version_key for file in tables.values()} == set(record_files.FORMATS)
+    assert {file.version_key for file in tables.values()} | {"format"} == set(record_files.FORMATS)
     assert {str(path): fault for path, file in tables.items() if (fault := record_files.fault(file))} == {}
 
 
@@ -123,7 +125,7 @@ def test_every_record_of_a_screen_is_as_its_plan_says(
     tables: dict[Path, RecordFile], plans: dict[Path, plan_files.Plan]
 ) -> None:
     screens = {path: file for path, file in tables.items() if file.version_key == "schema_version"}
-    assert {plan_of(path) for path in screens} == set(plans)
+    assert {plan_of(path) for path in screens} == {path for path in plans if plan_files.version_of(plans[path]) == 1}
     found = {str(path): record_faults(path, file, plans[plan_of(path)]["plan"]) for path, file in screens.items()}
     assert {name: faults for name, faults in found.items() if faults} == {}
 
@@ -173,9 +175,40 @@ def test_a_file_written_again_as_it_was_is_no_change(tmp_path: Path, root: Path)
 
 
 def test_a_file_that_is_gone_is_noticed_and_one_that_is_new_is_not(tmp_path: Path, root: Path) -> None:
-    copy = Path(shutil.copytree(root / "records/first-light", tmp_path / "records/first-light"))
+    copy = Path(shutil.copytree(root / "records/screen/first-light", tmp_path / "records/screen/first-light"))
     before = record_files.inventory(copy.rglob("*"), tmp_path)
     (tmp_path / SCREEN).rename(tmp_path / SCREEN.with_name("new.parquet"))
     (tmp_path / PLAN).write_text("{}", "utf-8")
     after = record_files.inventory(copy.rglob("*"), tmp_path)
     assert record_files.changes(before, after) == [f"{SCREEN}: gone", f"{PLAN}: changed"]
+
+
+def test_every_record_of_today_is_of_a_trial_of_its_plan(tables: dict[Path, RecordFile], root: Path) -> None:
+    today = {path: file.rows for path, file in tables.items() if file.version_key == "format"}
+    assert {str(path): bad for path, rows in today.items() if (bad := strangers(root / plan_of(path), rows))} == {}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A plan and a record file as they are written today."""
+    own = samples.plan()
+    folder = tmp_path_factory.mktemp("archive")
+    path = samples.lay(folder, own, samples.records(own)).path
+    return path, next(folder.rglob("*.parquet"))
+
+
+def test_what_is_written_today_is_what_it_says_of_itself(written: tuple[Path, Path]) -> None:
+    path, table = written
+    file = record_files.read(table)
+    assert plan_files.plan_fault(plan_files.read(path), path.stem) is None
+    assert record_files.fault(file) is None
+    assert strangers(path, file.rows) == []
+    assert record_files.fault(with_value(file, "latency_us", 20.0)) == "content hash is not that of its rows"
+    assert "says 16 rows, holds 15" in (record_files.fault(RecordFile(file.metadata, file.schema, file.rows[1:])) or "")
+
+
+@pytest.mark.parametrize("column", ["key", "plan_hash"])
+def test_a_record_of_today_of_another_plan_is_noticed(written: tuple[Path, Path], column: str) -> None:
+    path, table = written
+    altered = with_value(record_files.read(table), column, "0123456789abcdef")
+    assert strangers(path, altered.rows) == [altered.rows[0]["key"]]

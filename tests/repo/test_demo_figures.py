@@ -35,7 +35,7 @@ def frozen() -> dict[tuple[str | int, ...], float]:
 
 @pytest.fixture(scope="module")
 def kept(root: Path) -> list[Row]:
-    return records(root / "records" / "first-light")
+    return records(root / "records" / "screen" / "first-light")
 
 
 def test_every_kept_cell_of_the_demo_has_its_frozen_latency(kept: list[Row]) -> None:

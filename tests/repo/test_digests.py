@@ -62,7 +62,7 @@ def test_a_row_names_the_code_that_this_tree_is_compiled_to(row: Any) -> None:
 
 
 def test_the_figures_of_the_archive_lead_to_native_sources(root: Path) -> None:
-    kept = read(record_files(root / "records" / "h200")).rows
+    kept = read(record_files(root / "records" / "screen" / "h200")).rows
     loaded = {row["loaded_digest"] for row in kept if row["arm"] not in EXTERNAL}
     assert loaded <= {row["old_digest"] for row in ROWS if row["target"] == "cuda"}
     assert loaded

@@ -15,18 +15,19 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "report_tables.json"
 FROZEN: dict[str, list[Table]] = json.loads(GOLDEN.read_text("utf-8"))
 
 ALTERED = {
-    "README.md": ("h200/records/p91dbb1ad6ce4e673/q11c3afe47d663186-*.parquet", "latency_us"),
-    "reports/first-light.md": ("first-light/records/*/*.parquet", "latency_us"),
-    "reports/main-table/report.md": ("main-table/records/*/*.parquet", "latency_us"),
-    "reports/h200.md": ("h200/records/p91dbb1ad6ce4e673/*.parquet", "latency_us"),
-    "reports/h200-colocated.md": ("h200-colocated/records/*/*.parquet", "latency_us"),
-    "reports/validation/matrix.md": ("validation/matrix.parquet", "elements"),
-    "reports/validation/h200-one-gpu.md": ("validation/h200-one-gpu.parquet", "elements"),
-    "reports/validation/h200-two-gpus.md": ("validation/h200-two-gpus.parquet", "elements"),
+    "README.md": ("screen/h200/records/p91dbb1ad6ce4e673/q11c3afe47d663186-*.parquet", "latency_us"),
+    "reports/screen/first-light.md": ("screen/first-light/records/*/*.parquet", "latency_us"),
+    "reports/screen/main-table.md": ("screen/main-table/records/*/*.parquet", "latency_us"),
+    "reports/screen/h200.md": ("screen/h200/records/p91dbb1ad6ce4e673/*.parquet", "latency_us"),
+    "reports/screen/h200-colocated.md": ("screen/h200-colocated/records/*/*.parquet", "latency_us"),
+    "reports/validate/matrix.md": ("validate/matrix.parquet", "elements"),
+    "reports/validate/h200-one-gpu.md": ("validate/h200-one-gpu.parquet", "elements"),
+    "reports/validate/h200-two-gpus.md": ("validate/h200-two-gpus.parquet", "elements"),
     "reports/faults/h200.md": ("faults/h200.parquet", "seeds"),
-    "reports/sanitizer.md": ("sanitizer/h200.parquet", "exchanges"),
-    "reports/device-tests.md": ("device-tests/h200.parquet", "outcome"),
-    "reports/calibrations/h200.md": ("calibrations/h200/constants.parquet", "value"),
+    "reports/hunt/night.md": ("hunt/night.parquet", "seeds_run"),
+    "reports/sanitize/h200.md": ("sanitize/h200.parquet", "exchanges"),
+    "reports/device-tests/h200.md": ("device-tests/h200.parquet", "outcome"),
+    "reports/calibrate/h200.md": ("calibrate/h200/constants.parquet", "value"),
     "reports/fit/h100-nvlink.md": ("fit/h100-nvlink/cells.parquet", "simulated_baseline_us"),
     "reports/fit/h200-nvlink.md": ("fit/h200-nvlink/cells.parquet", "simulated_us"),
 }
@@ -60,6 +61,25 @@ def test_every_page_is_frozen_and_can_be_made_again(files: list[Path], root: Pat
 
 def test_a_page_that_is_not_frozen_is_noticed(files: list[Path], root: Path) -> None:
     assert page_names([*files, root / "reports" / "new" / "page.md"], root) != sorted(FROZEN)
+
+
+def pages_of_archives(files: list[Path], root: Path) -> list[str]:
+    """The page of every archive: reports/STUDY/NAME.md of records/STUDY/NAME, a folder or one file."""
+    kept = (
+        path.relative_to(root) for path in files if path.suffix == ".parquet" and path.is_relative_to(root / "records")
+    )
+    return sorted({f"reports/{path.parts[1]}/{path.parts[2].removesuffix('.parquet')}.md" for path in kept})
+
+
+def test_reports_mirror_records(files: list[Path], root: Path) -> None:
+    assert ["README.md", *pages_of_archives(files, root)] == page_names(files, root)
+
+
+@pytest.mark.parametrize(
+    "place", ["validate/new.parquet", "validation/matrix.parquet", "screen/new/records/p0/q0.parquet"]
+)
+def test_an_archive_without_its_page_is_noticed(files: list[Path], root: Path, place: str) -> None:
+    assert ["README.md", *pages_of_archives([*files, root / "records" / place], root)] != page_names(files, root)
 
 
 @pytest.mark.parametrize("page", FROZEN)

@@ -14,8 +14,8 @@ DESK = real()
 
 
 def results(folder):
-    """The plans of a folder of records."""
-    return select.select("screen", {"source": f"records/{folder}", "plan": "latest"}, DESK)
+    """The plans of a screen's folder of records."""
+    return select.select("screen", {"source": f"records/screen/{folder}", "plan": "latest"}, DESK)
 
 
 def found(folder):

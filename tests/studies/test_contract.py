@@ -34,7 +34,7 @@ def test_an_older_tree_gives_the_figures_that_are_on_record_of_it(tmp_path, revi
     rows = measured(tmp_path, f"trees.baseline={FIRST}", f"trees.candidate={FIRST}", *PAIR)
     archived = [
         row
-        for row in rows_of(RoundTrip, ROOT / "records" / "main-table")
+        for row in rows_of(RoundTrip, ROOT / "records" / "screen" / "main-table")
         if (row.layout, row.hidden, row.tokens, row.routing, row.dtype) == ("2A2F", 2048, 8, "random", "bf16")
     ]
     assert {row.native_digest for row in (*rows, *archived)} == {"n6b75a0c773e68993"}

@@ -193,11 +193,11 @@ def test_every_gpu_test_that_the_cases_from_the_field_name_has_passed():
 
 
 def test_the_page_is_that_of_the_record():
-    text = (ROOT / "reports" / "device-tests.md").read_text("utf-8")
+    text = (ROOT / "reports" / "device-tests" / "h200.md").read_text("utf-8")
     assert text == report.text(Results("device-tests", "h200", (Part(None, read([RECORD])),)))
 
 
 def test_the_tests_ran_the_kernels_of_the_archived_screens():
-    screens = read(sorted((ROOT / "records" / "h200").glob("records/*/*.parquet"))).rows
+    screens = read(sorted((ROOT / "records" / "screen" / "h200").glob("records/*/*.parquet"))).rows
     loaded = {one["loaded_digest"] for one in screens if one["loaded_protocol"] in ("m2n", "afdep")}
     assert {one.native_digest for one in read([RECORD]).of(DeviceTest)} == loaded

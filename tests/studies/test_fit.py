@@ -243,7 +243,7 @@ def test_settings_are_read_from_a_plan_as_they_were_written():
         (["screen.published=none"], "beside a published table, received 2 arms on sim beside none"),
         (["screen.published=nothere"], "expected a known id, received 'nothere'"),
         (["backend.machine=b200"], "machine: expected a known name, received 'b200'"),
-        (["source=records/h200"], "source: expected none beside published figures"),
+        (["source=records/screen/h200"], "source: expected none beside published figures"),
     ],
     ids=lambda value: value[0][:24] if isinstance(value, list) else None,
 )  # fmt: skip

@@ -85,7 +85,7 @@ def test_the_archived_fit_is_of_the_machine_as_it_is_and_of_the_archived_table(f
     no_effect = compose("study/fit", [], ROOT / "conf")["fit"]["no_effect"]
     studied = {name: value for name, value in Machine.load(PUBLISHED).constants().items() if name not in no_effect}
     assert {name: fit.settings.values[name] for name in fit.settings.names} == studied
-    (part,) = select.select("screen", {"source": "records/main-table", "plan": "all"}, desk_at(ROOT, [])).parts
+    (part,) = select.select("screen", {"source": "records/screen/main-table", "plan": "all"}, desk_at(ROOT, [])).parts
     found = Found(part).findings.comparisons
     ours = {
         (cell.row, cell.tokens, cell.arm): us for cell, us in zip(fit.settings.cells, fit.us["simulated"], strict=True)
@@ -135,7 +135,7 @@ def test_the_archived_fit_to_h200s_meets_the_goal_for_the_arm_that_it_did_not_se
 
 
 def test_the_records_of_two_h200s_give_the_figures_that_were_fitted_to():
-    read = settings_of("fit", "fit=measured", "source=records/h200")
+    read = settings_of("fit", "fit=measured", "source=records/screen/h200")
     archived = fit_of("h200-nvlink").settings
     assert (read.cells, read.series) == (archived.cells, exchanges_of(read, archived))
     assert read.source.start_us == archived.source.start_us

@@ -18,7 +18,7 @@ NAME, CITES = "h200", "record h200, "
 
 @pytest.fixture(scope="module")
 def archived():
-    reading = table.read(table.record_files(ROOT / "records" / "calibrations" / NAME))
+    reading = table.read(table.record_files(ROOT / "records" / "calibrate" / NAME))
     assert not reading.quarantined
     return Results("calibrate", NAME, (Part(None, reading),))
 
@@ -69,5 +69,5 @@ def test_records_without_a_plan_make_no_machine_file(archived, tmp_path):
 
 
 def test_the_report_is_that_of_its_record(archived):
-    text = (ROOT / "reports" / "calibrations" / f"{NAME}.md").read_text("utf-8")
+    text = (ROOT / "reports" / "calibrate" / f"{NAME}.md").read_text("utf-8")
     assert report.text(archived) == text

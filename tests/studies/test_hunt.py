@@ -26,7 +26,7 @@ from harness.studies.hunt.program import Record, Trial, blocks, hunt_of, judge, 
 from harness.study import Batch, Ended, VoidError
 from tests.studies.bench import ROOT, Alone, copied_tree, desk_at, edit, rows_of, settings_of
 
-ARCHIVED = ROOT / "records" / "hunts" / "night.parquet"
+ARCHIVED = ROOT / "records" / "hunt" / "night.parquet"
 NIGHT_SEEDS = 20_000
 
 

@@ -8,7 +8,7 @@ from harness.studies.sanitize import program, report
 from harness.studies.sanitize.program import INJECTED, SOUND, Sanitized
 from tests.studies.executing import ROOT, settings_of
 
-READING = read([ROOT / "records" / "sanitizer" / "h200.parquet"])
+READING = read([ROOT / "records" / "sanitize" / "h200.parquet"])
 RESULTS = Results("sanitize", "h200", (Part(None, READING),))
 
 
@@ -54,4 +54,4 @@ def test_nothing_keeps_the_runs_from_saying_what_they_are_to_say():
 
 
 def test_the_page_is_that_of_its_record():
-    assert (ROOT / "reports" / "sanitizer.md").read_text("utf-8") == report.text(RESULTS)
+    assert (ROOT / "reports" / "sanitize" / "h200.md").read_text("utf-8") == report.text(RESULTS)

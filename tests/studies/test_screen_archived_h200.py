@@ -148,9 +148,10 @@ def test_every_record_is_of_two_h200s_with_a_gpu_for_each_rank(plans):
 def test_a_page_and_its_plot_are_those_of_its_records_to_the_last_byte(tmp_path, folder):
     drawn = report.draw(results(folder), tmp_path, folder)
     pictures = [(path.name, words) for path, words in drawn]
-    assert (DESK.root / "reports" / f"{folder}.md").read_text("utf-8") == report.text(results(folder), pictures)
+    kept = DESK.root / "reports" / "screen"
+    assert (kept / f"{folder}.md").read_text("utf-8") == report.text(results(folder), pictures)
     assert drawn
-    assert all(path.read_bytes() == (DESK.root / "reports" / path.name).read_bytes() for path, _ in drawn)
+    assert all(path.read_bytes() == (kept / path.name).read_bytes() for path, _ in drawn)
 
 
 def test_the_block_of_readme_is_that_of_its_records():
@@ -201,4 +202,4 @@ def test_afdep_takes_less_than_m2n_in_every_pair_of_every_cell_whose_ranks_share
 
 
 def test_the_page_of_ranks_that_share_gpus_says_so_in_its_columns():
-    assert "`afdep` measured, co-located" in (DESK.root / "reports" / "h200-colocated.md").read_text("utf-8")
+    assert "`afdep` measured, co-located" in (DESK.root / "reports" / "screen" / "h200-colocated.md").read_text("utf-8")

@@ -152,12 +152,9 @@ def test_the_screen_behind_a_page_is_complete_and_sound(folder):
     assert comparison(folder).found.findings.lost == ()
 
 
-PAGES = {"first-light": "first-light.md", "main-table": "main-table/report.md"}
-
-
-@pytest.mark.parametrize("folder", PAGES)
+@pytest.mark.parametrize("folder", ["first-light", "main-table"])
 def test_a_page_and_its_plots_are_those_of_its_records_to_the_last_byte(tmp_path, folder):
-    page = DESK.root / "reports" / PAGES[folder]
+    page = DESK.root / "reports" / "screen" / f"{folder}.md"
     written, *pictures = pages.write(results(folder), tmp_path / page.name)
     assert written.read_text("utf-8") == page.read_text("utf-8")
     assert len(pictures) == 2

@@ -57,6 +57,13 @@ def test_no_two_labels_of_a_plot_overlap(tmp_path, figures, draw):
     assert [(a, b) for index, a in enumerate(boxes) for b in boxes[:index] if a.overlaps(b)] == []
 
 
+@pytest.mark.parametrize(("rows", "named"), [(3, [False, True, True]), (4, [False, False, True, True])])
+def test_the_lowest_panel_of_every_column_names_its_tokens(tmp_path, figures, rows, named):
+    plots.latency(beside(rows=rows, tokens=TOKENS), tmp_path / "x-y.png")
+    panels = [axes for axes in figures[0].axes if axes.get_visible()]
+    assert [axes.xaxis.get_major_ticks()[0].label1.get_visible() for axes in panels] == named
+
+
 def test_a_plot_without_published_figures_has_no_markers_for_them(tmp_path, figures):
     plots.latency(beside(with_published=False), tmp_path / "x-y.png")
     labels = [text.get_text() for text in figures[0].legends[0].get_texts()]

@@ -8,7 +8,7 @@ from harness.records.table import read
 from harness.studies.validate.program import Record
 from tests.studies.validating import ROOT, setups
 
-RECORDS = ROOT / "records" / "validation"
+RECORDS = ROOT / "records" / "validate"
 LAYOUTS = {
     "h200-one-gpu": {"1A1F": 2, "2A1F": 3, "2A2F": 4, "3A1F": 4, "1A3F": 4, "5A1F": 6},
     "h200-two-gpus": {"1A1F": 1, "2A2F": 2, "3A1F": 3, "1A3F": 3},

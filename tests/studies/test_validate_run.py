@@ -204,8 +204,8 @@ def test_a_result_at_another_point_stands_in_another_row(skewed):
 
 @pytest.mark.parametrize("name", ["matrix", "h200-one-gpu", "h200-two-gpus"])
 def test_an_archived_report_is_that_of_its_records(name):
-    reading = read([ROOT / "records" / "validation" / f"{name}.parquet"])
-    text = (ROOT / "reports" / "validation" / f"{name}.md").read_text("utf-8")
+    reading = read([ROOT / "records" / "validate" / f"{name}.parquet"])
+    text = (ROOT / "reports" / "validate" / f"{name}.md").read_text("utf-8")
     assert text == report.text(Results("validate", name, (Part(None, reading),)))
 
 

@@ -17,7 +17,7 @@ CASES = Path(__file__).resolve().parents[3] / "docs" / "field-cases.md"
 _NAMED = re.compile(r"(tests/\S+\.py::test_\w+)")
 _LEAD = (
     "Outcome of `pytest tests/device` on GPUs. A test with parameters counts once for each of them. The first table "
-    "holds the tests that [the cases from the field](../docs/field-cases.md) name, the second all others."
+    "holds the tests that [the cases from the field](../../docs/field-cases.md) name, the second all others."
 )
 
 

@@ -58,7 +58,8 @@ def block(results: Results) -> str:
             row, devices = found.settings.rows[0].label, ", ".join(_devices(found))
             lead = HEADLINE.format(row=row, devices=devices, pairs=found.settings.backend.pairs)
             digests = ", ".join(dict.fromkeys(tree.native_digest("cuda") for tree in found.plan.trees))
-            source = f"Plan {found.plan.plan_hash}, native digest {digests}; all records: `records/{results.name}`."
+            plan, place = found.plan.plan_hash, f"records/{results.study}/{results.name}"
+            source = f"Plan {plan}, native digest {digests}; all records: `{place}`."
             return "\n\n".join([lead, tables.headline(found, HEADLINE_ARMS), source])
     raise ReportError(f"{results.name}: expected a measured screen of m2n and afdep, received none.", "Measure one.")
 
@@ -158,7 +159,7 @@ def listed(absences: Sequence[Absence], more: str) -> list[str]:
 def _ends(results: Results, found: Sequence[Found]) -> list[str]:
     """Where the figures come from."""
     lines = [line for one in found for line in _of_screen(one)]
-    if _measured(found):
+    if any(tables.stands_beside_others(one.settings) for one in _measured(found)):
         lines.append(f"{tables.ORIGINAL}: records/upstream, whose README says what ran and how")
     return ["## Provenance", page.provenance(results, lines)]
 

@@ -178,13 +178,18 @@ def measured_table(found: Found, row_index: int, simulated: Sequence[Found], oth
         )
         if settings.exchange.mode == "eager":
             columns.append((f"`{arm.name}` host us, API calls", _host(found, row, arm.name)))
-        if settings.exchange.mode == "graph" and not shared:
+        if stands_beside_others(settings):
             columns += _other_kinds(found, row, arm.name, simulated, others)
     if settings.published and settings.backend.device.rendezvous == "host":
         columns += _published(settings, row)
     shown = [(name, cells) for name, cells in columns if any(cell != ABSENT for cell in cells)]
     lines = [[f"{tokens:,}", *(cells[at] for _, cells in shown)] for at, tokens in enumerate(settings.tokens)]
     return table(["T", *(name for name, _ in shown)], lines, range(len(shown) + 1))
+
+
+def stands_beside_others(settings: Any) -> bool:
+    """Whether figures of other kinds may stand beside those of a screen: graphs, with a GPU for every rank."""
+    return settings.exchange.mode == "graph" and settings.backend.ranks_per_gpu == 1  # type: ignore[no-any-return]
 
 
 def _repeats(found: Found, row: int, tokens: int, arm: int) -> str:
