@@ -149,21 +149,21 @@ class DeviceRank(Ranks):
             yield graph
 
     def settle(self, brought: Brought) -> float:
-        """Wait for the GPU. What ran before a pause and what runs behind it are as far apart as its events."""
+        """Compare the host counts of the exchange before now that another is under way, and wait for the GPU.
+
+        What ran before a pause and what runs behind it are as far apart as its events.
+        """
         counts, offsets = self._before
         if brought and counts is not None:
-            self._compare_counts(list(counts.rows), np.diff(offsets).tolist())
+            found, wanted = list(counts.rows), np.diff(offsets).tolist()
+            if found != wanted:
+                raise MismatchError("host counts", wanted, found, self.buffer.rank)
+            self.counted += 1
         self.buffer.synchronize()
         pause_us = max((before.elapsed_time(after) * 1e3 for before, after in self._pauses), default=0.0)
         if self.setup.trial.mode == "eager":
             self._pauses.clear()
         return pause_us
-
-    def _compare_counts(self, found: list[int], wanted: list[int]) -> None:
-        """Compare the counts of the exchange before on the host, now that another is under way."""
-        if found != wanted:
-            raise MismatchError("host counts", wanted, found, self.buffer.rank)
-        self.counted += 1
 
     def fetched(self, found: Any) -> Any:
         """A copy on the host."""

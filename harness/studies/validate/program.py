@@ -5,7 +5,6 @@ runs the trials of a layout, and a trial that a rank does not survive ends them:
 """
 
 import importlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -139,8 +138,7 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
         group.session.opened(**contract.built(batch.backend, group.library))
     except BuildError as error:
         raise VoidError(error.problem) from error
-    (module,) = BACKENDS[batch.backend]
-    backend: Any = importlib.import_module(module)
+    backend: Any = importlib.import_module(*BACKENDS[batch.backend])
     gpus = group.session.job.gpus
     group.turn()
     for index, trial in enumerate(batch.trials):
@@ -154,7 +152,7 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
             with suppress(PeerFailedError):
                 backend.meet(in_words(error))
             raise
-        yield Said(index, {**facts, "ranks_per_gpu": max(Counter(gpus).values(), default=1)})
+        yield Said(index, {**facts, "ranks_per_gpu": max(map(gpus.count, gpus), default=1)})
         backend.meet(facts.get("lost"))
         if "lost" in facts:
             raise LostRankError(facts["lost"], _AGAIN)

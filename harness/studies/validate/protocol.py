@@ -1,12 +1,20 @@
 """How a trial runs, the same on every backend: its exchanges compared, and the end that its case expects.
 
-One process holds all ranks of a World; on GPUs each rank is a process that runs every trial in step with its peers.
+One process holds all ranks of a World; on GPUs each rank is a process that runs every trial in step with its peers. A
+backend is a module with three functions:
+
+- `open_ranks(setup, group)` gives the Ranks of a trial that this process holds. It is collective, and raises VoidError
+  where they cannot be had although nothing failed, or the AfdepError over which they refused to be made.
+- `meet(problem)` meets the other processes, so that one that fails leaves none behind: each says why it goes no
+  further, or None. A process that fails goes to one meeting more, which is the next one of its peers wherever they are.
+  It raises PeerFailedError where another goes no further, or is gone.
+- `watched(group)` is a block that a trial runs in: a process that hangs in it is ended, and says where.
 """
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any
 
 from afdep.device_errors import AgreementError, DeviceError
 from afdep.errors import AfdepError, DeviceAssertion, MismatchError
@@ -30,36 +38,12 @@ class LostRankError(HarnessError):
     """Why a rank can run no other trial: its GPU is of no more use to this process."""
 
 
-class Backend(Protocol):
-    """A module that has ranks for the processes of a group, each of which holds one or all."""
-
-    def open_ranks(self, setup: Setup, group: Any) -> Ranks:
-        """The ranks of a trial that a process of the group holds; collective.
-
-        Raises:
-            VoidError: they cannot be had here although nothing failed.
-            AfdepError: they refused to be made.
-        """
-
-    def meet(self, problem: str | None = None) -> None:
-        """Meet the other processes, so that one that fails leaves none behind: each says why it goes no further, if so.
-
-        A process that fails goes to one meeting more, which is the next one of its peers wherever they are.
-
-        Raises:
-            PeerFailedError: another goes no further, or is gone.
-        """
-
-    def watched(self, group: Any) -> AbstractContextManager[None]:
-        """A block that a trial runs in: a process that hangs in it is ended, and says where."""
-
-
-def perform(setup: Setup, backend: Backend, group: Any) -> dict[str, Any]:
+def perform(setup: Setup, backend: Any, group: Any) -> dict[str, Any]:
     """Run a trial from its opening to its end. Processes that fail leave it in step.
 
     Args:
         setup: of the trial.
-        backend: where the ranks come from.
+        backend: the module that has them.
         group: of which this process holds one rank, or all.
 
     Returns:
@@ -87,7 +71,7 @@ def perform(setup: Setup, backend: Backend, group: Any) -> dict[str, Any]:
     return {**facts, "cpu_s": time.process_time() - cpu_s}
 
 
-def _run_in_step(ranks: Ranks, backend: Backend) -> dict[str, Any]:
+def _run_in_step(ranks: Ranks, backend: Any) -> dict[str, Any]:
     """Run the exchanges, tell the peers what came of them, and give everything back: the facts."""
     ended: dict[str, str] = {}
     try:
@@ -138,8 +122,7 @@ def _compare(ranks: Ranks, turn: Turn, brought: Brought) -> None:
 
 def _corrupt(ranks: Ranks, turn: Turn, brought: Brought) -> None:
     """The comparison must find a bit that is turned in what the exchange brought, if it brought such rows."""
-    corrupted = with_a_bit_turned(ranks.setup.shape, brought, str(ranks.setup.case.corrupted))
-    if corrupted is None:
+    if (corrupted := with_a_bit_turned(ranks.setup.shape, brought, str(ranks.setup.case.corrupted))) is None:
         return
     try:
         compare(ranks.setup.shape, turn, corrupted)

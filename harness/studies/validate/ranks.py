@@ -66,11 +66,12 @@ class Ranks(ABC):
         replays: graphs replayed.
         counted: exchanges whose host counts were compared once the next was under way.
         informed: ranks that were told of a failure.
+        refused: none of those that were made; `harness.studies.validate.protocol` counts ranks that refuse to be.
         found: wrong bits that the comparison found.
     """
 
     turns: Sequence[Turn] = ()
-    exact = free = elements = late = replays = counted = informed = found = 0
+    exact = free = elements = late = replays = counted = informed = refused = found = 0
 
     def __init__(self, setup: Setup, buffers: Sequence[Any], identity: Mapping[str, Any]):
         self.setup, self.identity = setup, identity
@@ -263,11 +264,6 @@ def role_switches(seen: Ranks) -> int:
     return seen.setup.shape.layout.ffn_ranks if dict(seen.identity["switches"]) == expected else 0
 
 
-def refused_ranks(seen: Ranks) -> int:
-    """Ranks that were made have not refused to be; those that do are counted as they do."""
-    return 0
-
-
 def _num_tokens(seen: Ranks) -> Any:
     """[exchanges, sources]."""
     return np.array([[len(one.x) for one in turn.sent] for turn in seen.turns])
@@ -298,7 +294,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Ranks], int], Callable[[Sequence[int]],
     "informed ranks": (informed_ranks, _of_all),
     "loaded switches": (loaded_switches, min),
     "role switches": (role_switches, min),
-    "refused ranks": (refused_ranks, _of_all),
+    "refused ranks": (attrgetter("refused"), _of_all),
     "found bits": (attrgetter("found"), sum),
 }
 """By the words a case names them with: how a process counts, and what the counts of all processes come to."""

@@ -22,7 +22,7 @@ _AXES = ("arm", "dtype", "hidden", "top_k", "transport_sms", "tokens", "routing"
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The report in Markdown, provenance last."""
     trials = _trials(results)
-    sections = [part for kind, own in _by_backend(trials) for part in _backend(kind, own)]
+    sections = [part for kind, own in trials.groupby("kind", sort=False) for part in _backend(kind, own)]
     cases = ["## Cases", _cases(trials), _left_out(results), "## Void, failed or missing", page.not_ok(results)]
     provenance = ["## Provenance", page.provenance(results, _more(trials))]
     return page.assemble(f"Validation {results.name}", [_LEAD, *sections, *cases, *provenance])
@@ -53,14 +53,9 @@ _LEAD = (
 
 
 def _trials(results: Results) -> Any:
-    """A table with the latest attempt at each trial."""
-    return pd.DataFrame(map(vars, results.current(Record)), columns=[one.name for one in fields(Record)])
-
-
-def _by_backend(trials: Any) -> list[tuple[str, Any]]:
-    """By kind of figure the trials that have it, the simulated ones first."""
-    found = [(kind, trials[trials.backend == backend]) for backend, kind in KIND_OF_BACKEND.items()]
-    return [(kind, own) for kind, own in found if len(own)]
+    """A table with the latest attempt at each trial, the simulated ones first, and the kind of its figures."""
+    trials = pd.DataFrame(map(vars, results.current(Record)), columns=[one.name for one in fields(Record)])
+    return trials.assign(kind=trials.backend.map(KIND_OF_BACKEND)).sort_values("kind", ascending=False, kind="stable")
 
 
 def _backend(kind: str, trials: Any) -> list[str]:
@@ -84,7 +79,7 @@ _COVER_LEAD = (
 def _special_lead(trials: Any) -> str:
     """How many pairs of values a case has over all layouts, of those that it could have."""
     pairs = [list(pair) for pair in combinations(("arm", "dtype", "mode"), 2)]
-    distinct = trials.groupby("case").nunique()
+    distinct = trials.groupby("case")[["arm", "dtype", "mode"]].nunique()
     reached = sum(len(trials[["case", *pair]].drop_duplicates()) for pair in pairs)
     possible = sum(distinct[pair].prod(axis=1).sum() for pair in pairs)
     return (
@@ -110,30 +105,22 @@ def _cell(trials: Any, notes: dict[str, str]) -> str:
 
 def _reasons(trials: Any) -> list[str]:
     """Why trials are not ok; of one that failed also which it is."""
-    bad = list(trials.dropna(subset="reason").itertuples())
-    where = [f"{one.case} {one.layout} {one.arm} {one.dtype} {one.mode}: " for one in bad]
-    return [
-        f"{one.status}: {own if one.status == FAILED else ''}{one.reason}" for one, own in zip(bad, where, strict=True)
-    ]
+    reasons = []
+    for one in trials.dropna(subset="reason").itertuples():
+        where = f"{one.case} {one.layout} {one.arm} {one.dtype} {one.mode}: " if one.status == FAILED else ""
+        reasons.append(f"{one.status}: {where}{one.reason}")
+    return reasons
 
 
 def _cases(trials: Any) -> str:
     """What each case shows, what its trials end in, and how often its coverage condition was met."""
-    rows, kinds = [], [kind for kind, _ in _by_backend(trials)]
+    rows, kinds = [], trials.kind.unique()
     for name, own in trials.groupby("case", sort=False):
         first, good = own.iloc[0], own[own.status == OK]
-        elements = dict.fromkeys(kinds, 0) | {kind: found.elements.sum() for kind, found in _by_backend(good)}
+        elements = good.groupby("kind").elements.sum().reindex(kinds, fill_value=0)
         met = dict.fromkeys(f"{good.times_met.agg(end):,}" for end in ("min", "max")) if len(good) else [ABSENT]
-        rows.append(
-            [
-                name,
-                first.shows,
-                first.expects,
-                first.condition,
-                "\u2013".join(met),
-                *(f"{count:,}" for count in elements.values()),
-            ]
-        )
+        words = [name, first.shows, first.expects, first.condition, "\u2013".join(met)]
+        rows.append([*words, *map("{:,}".format, elements)])
     header = ["case", "what it shows", "ends", "witness", "witnessed in a trial"]
     return table([*header, *(f"elements compared, {kind}" for kind in kinds)], rows, range(4, 5 + len(kinds)))
 
@@ -164,7 +151,7 @@ def _more(trials: Any) -> list[str]:
 
 def _counts(trials: Any) -> list[str]:
     lines = []
-    for kind, own in _by_backend(trials):
+    for kind, own in trials.groupby("kind", sort=False):
         words = ", ".join(f"{(own.status == status).sum():,} {status}" for status in STATUSES)
         lines.append(f"{kind}: {words}; {own.exchanges.sum():,} exact exchanges, {own.elements.sum():,} elements")
     return lines
