@@ -105,11 +105,9 @@ def _cell(trials: Any, notes: dict[str, str]) -> str:
 
 def _reasons(trials: Any) -> list[str]:
     """Why trials are not ok; of one that failed also which it is."""
-    reasons = []
-    for one in trials.dropna(subset="reason").itertuples():
-        where = f"{one.case} {one.layout} {one.arm} {one.dtype} {one.mode}: " if one.status == FAILED else ""
-        reasons.append(f"{one.status}: {where}{one.reason}")
-    return reasons
+    bad = trials.dropna(subset="reason")
+    where = bad.case + " " + bad.layout + " " + bad.arm + " " + bad.dtype + " " + bad["mode"] + ": "
+    return list(bad.status + ": " + where.where(bad.status == FAILED, "") + bad.reason)
 
 
 def _cases(trials: Any) -> str:
