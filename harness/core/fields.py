@@ -74,4 +74,6 @@ Name = Annotated[str, Text("a name of small letters, digits and dashes", as_name
 LayoutName = Annotated[str, Text("a layout as 2A2F", lambda text: str(Layout.parse(text)))]
 ArmName = Annotated[str, Text("an arm as m2n or afdep[AFDEP_UNION_NOTIFY=1]", lambda text: Arm.parse(text).name)]
 Dtype = Literal["bf16", "fp8", "fp8-ue8m0"]
+Limit = Annotated[float, Within(0.01, 86_400), Unit("s")]
+"""How long something may take, a day at the most."""
 Microseconds = Annotated[int, Within(0), Unit("us")]

@@ -26,7 +26,8 @@ class Progress:
     """Counts trials.
 
     Args:
-        plan: its program may say what a trial is (`label`) and what rows that are ok hold (`figure`).
+        plan: its program may say what a trial is (`label`), else its fields do, and what rows that are ok hold
+            (`figure`).
         clock: seconds since any fixed moment.
         print_line: where lines go.
     """
@@ -34,7 +35,7 @@ class Progress:
     def __init__(self, plan: Plan, clock: Callable[[], float], print_line: Callable[[str], None]):
         program: Any = study.program(plan.study)
         label, figure = getattr(program, "label", None), getattr(program, "figure", None)
-        self._label: Callable[[Any], str] = (lambda trial: label(plan.settings, trial)) if label else str
+        self._label: Callable[[Any], str] = (lambda trial: label(plan.settings, trial)) if label else _words
         self._figure: Callable[[Sequence[Envelope]], str] = figure or (lambda rows: OK)
         self._clock, self._print = clock, print_line
         self._began = clock()
@@ -63,6 +64,10 @@ class Progress:
                 said = self._figure(rows) if status == OK else f"{status}: {reason}"
                 count = f"[{self.done:{len(str(self.total))}d}/{self.total}]"
                 self._print(f"{count} {self._label(trial)}: {said}  ({self._clock() - self._began:.1f} s)")
+
+
+def _words(trial: Any) -> str:
+    return " ".join(str(held) for held in vars(trial).values() if held is not None)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from harness.core.worker import Session
 from harness.errors import RankError
-from harness.ranks import contract, external, own
+from harness.ranks import contract, external, own, proving
 from harness.ranks.cells import Cell
 from harness.ranks.group import Endpoint, Group
 from harness.study import Edit, VoidError
@@ -42,6 +42,7 @@ class DeviceGroup(Group):
             "device": torch.cuda.get_device_name(),
             "gpu": job.gpus[rank],
             "gpus": 1 + max(job.gpus),
+            "ranks_per_gpu": max(map(job.gpus.count, job.gpus)),
             "gpu_uuid": str(torch.cuda.get_device_properties(job.gpus[rank]).uuid),
             "torch": str(torch.__version__),
             "join_s": round(time.monotonic() - started, 3),
@@ -79,3 +80,7 @@ class DeviceGroup(Group):
             made.close()
             raise VoidError(f"expected the library {expected}, received {found}")
         return made
+
+    def prove(self, buffer: Any, routes: Sequence[Any], bucket: int) -> None:
+        """Prove exchanges of these routes bit for bit; collective. Raises MismatchError."""
+        proving.prove(buffer, routes, bucket, seed=0)

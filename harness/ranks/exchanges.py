@@ -169,7 +169,7 @@ def _of_rank(
 ) -> RoundTrip:
     """The row of one rank, by what its process said of the cell and of itself."""
     calls = said["calls"]
-    ours = ("loaded", "roles", "registered_bytes", "affinity", "code_digest", "compiler")
+    ours = ("loaded", "roles", "registered_bytes", "ranks_per_gpu", "affinity", "code_digest", "compiler")
     observed = {name: held for name, held in opened.items() if name not in ours}
     observed |= {"exchanges": said["exchanges"], "calls": calls}
     return replace(

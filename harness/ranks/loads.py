@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from harness.ranks import contract
-from harness.ranks.cells import Exchange, Row
+from harness.ranks.cells import Exchange, Row, Shape
 
 _MAX_EXCHANGES, _MAX_SOURCES = 1024, 128
 """Bounds that keep the seeds of any two exchanges and sources apart."""
@@ -40,6 +40,13 @@ def make(exchange: Exchange, row: Row, tokens: int, num_exchanges: int, trace: A
 
     sources = range(layout.attention_ranks)
     return [afdep.Load([ids(index, source) for source in sources]) for index in range(num_exchanges)]
+
+
+def random(shape: Shape, seeds: Sequence[int]) -> Any:
+    """An afdep.Load of random ids, by source with a seed of its own."""
+    afdep = contract.modules().afdep
+    ids = (shape.tokens, shape.num_experts, shape.top_k)
+    return afdep.Load([afdep.routing.make("random", *ids, seed) for seed in seeds])
 
 
 def least_bytes(row: Row, loads: Sequence[Any]) -> int:

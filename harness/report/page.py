@@ -15,6 +15,11 @@ def assemble(title: str, sections: Sequence[str]) -> str:
     return "\n\n".join(part for part in (f"# {title}", *sections) if part) + "\n"
 
 
+def ends(results: Results, more: Sequence[str] = ()) -> list[str]:
+    """The last sections of a page: what does not count, and where its figures come from."""
+    return ["## Void, failed or missing", not_ok(results), "## Provenance", provenance(results, more)]
+
+
 def damaged(results: Results) -> list[str]:
     """Plans and records that cannot be read, each with its reason."""
     lines = [f"quarantined: {name}: {reason}" for name, reason in results.damaged.items()]
@@ -62,8 +67,9 @@ def _of_plan(part: Part) -> list[str]:
         f"measuring {plan.measuring_digest}",
         *([f"machine {plan.machine_digest}"] if plan.machine_digest else []),
     ]
+    states = counts(str(row["status"]) for row in rows if "status" in row) or "no records"
     return [
-        f"command: `{part.file.command}`; plan {part.file.plan_hash} of {part.file.created}; {counts(rows)}",
+        f"command: `{part.file.command}`; plan {part.file.plan_hash} of {part.file.created}; {states}",
         f"tree and native digest: {trees}; {'; '.join(digests)}{_machines(rows)}",
     ]
 

@@ -1,12 +1,13 @@
 """What a report is made of: plans with their records, or records alone where they are older than plans."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.core.plan import Plan, PlanFile
-from harness.records.envelope import OK, Envelope, Row
+from harness.errors import Exit
+from harness.records.envelope import FAILED, OK, Envelope, Row
 from harness.records.table import Reading
 
 R = TypeVar("R", bound=Row)
@@ -69,24 +70,20 @@ class Results:
 
 
 def latest(rows: Sequence[E]) -> list[E]:
-    """The rows of the latest attempt; of equal ones those that count."""
+    """The rows of the latest attempt that came to something that counts, or of the latest of all."""
     if not rows:
         return []
     best = max(rows, key=lambda row: (row.status == OK, row.attempt))
-    return [
-        row for row in rows if (row.run, row.attempt, row.status == OK) == (best.run, best.attempt, best.status == OK)
-    ]
+    return [row for row in rows if (row.run, row.attempt) == (best.run, best.attempt)]
 
 
-def attempts(rows: Sequence[E], *columns: str) -> list[list[E]]:
-    """The rows of each trial, as some columns name it: those of its last attempt."""
-    found: dict[tuple[Any, ...], list[E]] = {}
-    for one in rows:
-        found.setdefault(tuple(getattr(one, name) for name in columns), []).append(one)
-    return [[one for one in own if (one.run, one.attempt) == (own[-1].run, own[-1].attempt)] for own in found.values()]
+def verdict(statuses: Collection[str], is_incomplete: bool = False) -> Exit:
+    """Found where something failed; nothing where nothing is ok, or too little was run to say so."""
+    if FAILED in statuses:
+        return Exit.FOUND
+    return Exit.OK if OK in statuses and not is_incomplete else Exit.NOTHING
 
 
-def counts(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many rows have which status, in words."""
-    found = Counter(str(row["status"]) for row in rows if "status" in row)
-    return ", ".join(f"{count:,} {status}" for status, count in sorted(found.items())) or "no records"
+def counts(named: Iterable[str]) -> str:
+    """How many there are of each, in words."""
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(Counter(named).items()))

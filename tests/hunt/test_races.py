@@ -1,17 +1,19 @@
 """Shipped kernels order every plain access; the checker names those that a planted bug leaves unordered."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from afdep.proof.hunt import run_seeds
 from afdep.proof.scenario import Hunt
+from harness.core import trees
 from harness.studies.faults.mutants import SHORT_ROWS
-from harness.studies.faults.simulator import CLEAN, build_with, edited, report
-from harness.studies.faults.simulator import races as library
-from harness.studies.faults.symmetric import RACE_MUTANTS
-from harness.studies.faults.trials import HUNTED as PLANTS
+from harness.studies.faults.simulator import built, raced
+from harness.studies.faults.trials import MUTANTS
 
+ROOT = Path(__file__).parents[2]
 SEEDS = 4
 ALSO_FOUND = (
     "a CTA's arrival is released before its other warps drained",
@@ -20,31 +22,35 @@ ALSO_FOUND = (
     "a slot is reused before the bulk store has read it",
 )
 """Plants of the hunt that the checker reports as well."""
-NAMED = {plant.name: plant for plant in PLANTS}
-RACES = (*RACE_MUTANTS, *(NAMED[name] for name in ALSO_FOUND))
+RACE_MUTANTS = [plant for plant in MUTANTS.values() if plant.finder == "race checker"]
+RACES = (*RACE_MUTANTS, *(MUTANTS[name] for name in ALSO_FOUND))
+
+
+def short(plant, folder):
+    """A copy of the tree with a plant and without what long rows need."""
+    return trees.copied(ROOT, folder, (*plant.edits, *SHORT_ROWS))
 
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     with ThreadPoolExecutor(2) as pool:
-        shipped = pool.submit(library)
-        shipped.result()  # with the engine that all share
-        trees = {one.name: edited((*one.edits, *SHORT_ROWS), tmp_path_factory.mktemp("races")) for one in RACES}
-        yield {name: pool.submit(library, tree) for name, tree in trees.items()}
+        built(ROOT, "races")  # with the engine that all share
+        copies = {one.name: short(one, tmp_path_factory.mktemp("races")) for one in RACES}
+        yield {name: pool.submit(built, tree, "races") for name, tree in copies.items()}
 
 
 @pytest.mark.parametrize("arm", ["m2n", "afdep", "afdep[AFDEP_UNION_NOTIFY=1]", "afdep[AFDEP_GRID_SYNC_EXIT=1]"])
 def test_shipped_kernels_order_every_plain_access(arm):
-    assert report(library(), arm, SEEDS) == CLEAN
+    shipped = replace(RACE_MUTANTS[0], arm=arm, budget=SEEDS)
+    assert raced(shipped, built(ROOT, "races")) == (SEEDS, None)
 
 
-@pytest.mark.parametrize("plant", RACES, ids=str)
+@pytest.mark.parametrize("plant", RACES, ids=lambda one: one.name)
 def test_a_missing_order_is_a_data_race(plant, libraries):
-    said = report(libraries[plant.name].result(), plant.arm, 2)
-    assert "WARNING: ThreadSanitizer: data race" in said
+    assert raced(replace(plant, budget=2), libraries[plant.name].result()) == (2, "data race")
 
 
-@pytest.mark.parametrize("plant", RACE_MUTANTS, ids=str)
+@pytest.mark.parametrize("plant", RACE_MUTANTS, ids=lambda one: one.name)
 def test_the_hunt_does_not_see_an_order_that_is_too_weak(plant, tmp_path):
-    hunt = Hunt.small(plant.arm, library=build_with(plant, tmp_path))
+    hunt = Hunt.small(plant.arm, library=built(short(plant, tmp_path)))
     assert next(run_seeds(hunt, range(40)), None) is None

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from afdep import proof
+from afdep.cuda import agreement
 from afdep.device_errors import WaitTimeoutError
 from harness.core.worker import Session
 from harness.ranks import contract, proving
@@ -73,7 +74,7 @@ class Buffer:
         self.role = self.layout.role(self.rank)
         self.identity = {"digest": self.simulated.digest}
         self.sent, self.outs, self.received = None, [], []
-        self.sent = device._drawn(self, self.simulated.shape, settings.seed).sent
+        self.sent = device._drawn(self, self.simulated.shape, settings.seed)[0]
 
     def goes(self, wrong):
         return self.simulated.trial.late == wrong and self.rank == 1 and self.simulated.trial.expects == "caught"
@@ -120,7 +121,7 @@ class Buffer:
         self.rows = exchanges[-1].received
 
     def close(self):
-        device._gathered("exact")
+        agreement.gathered(None, "exact")
 
 
 class Received:
@@ -131,10 +132,8 @@ class Received:
 class Faults:
     """The functions of an edited library, of the simulator."""
 
-    def __init__(self, library):
+    def __init__(self, library, late_us):
         self.rank = Buffer.now.simulated
-
-    def set(self, late_us):
         assert set(late_us) <= {self.rank.trial.delay.place if self.rank.trial.delay else None}
 
     def marks(self):

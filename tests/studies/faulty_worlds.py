@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from afdep import Load, MismatchError, World, proof, routing
+from afdep.tree import root
+from harness.core import trees
 from harness.studies.faults import simulator
 from harness.studies.faults.mutants import NUM_PLACES
 from harness.studies.faults.rounds import MISMATCH, RoundError
@@ -15,11 +17,11 @@ from harness.studies.faults.rounds import MISMATCH, RoundError
 def library(edits):
     """The simulator of a tree with these edits."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        return simulator.built(simulator.edited(edits, Path(folder)))
+        return simulator.built(trees.copied(root(), Path(folder), edits))
 
 
 class SimulatedRank:
-    """All ranks of a trial at once, as `rounds.run_rounds` takes one.
+    """All ranks of a trial at once, as `rounds.run_trial` takes one.
 
     Args:
         trial: what is run.
@@ -29,14 +31,14 @@ class SimulatedRank:
     """
 
     def __init__(self, trial, path, shape, late_us):
-        self.trial, self.shape = trial, shape
+        self.trial, self.shape, self.exchanges = trial, shape, shape.exchanges
         self._native = ctypes.CDLL(str(path))
         self._native.afdep_sim_faults_told.restype = ctypes.POINTER(ctypes.c_uint32)
         self.world = World(trial.layout, **shape.fields, arm=trial.arm, machine="h200-nvlink", library=path)
         last = self.world.layout.num_ranks - 1
-        place = trial.delay.place if trial.delay else None
-        late = [late_us if one == place else 0 for one in range(NUM_PLACES)]
-        rank = {"first": 0, "last": last}.get(trial.late_rank, -1)
+        by_rank = [trial.late_places(rank, last + 1) for rank in range(last + 1)]
+        late = [late_us if place in by_rank[0] + by_rank[last] else 0 for place in range(NUM_PLACES)]
+        rank = -1 if by_rank[0] == by_rank[last] else by_rank.index(max(by_rank))
         self._native.afdep_sim_faults_set((ctypes.c_uint32 * NUM_PLACES)(*late), rank)
 
     @property
@@ -52,7 +54,10 @@ class SimulatedRank:
             proof.prove(self.world, self._loads(), self.shape.tokens, number)
         except MismatchError as error:
             raise RoundError(MISMATCH, str(error)) from error
-        return self.shape.exchanges
+        return self.exchanges
+
+    def close(self):
+        """Nothing outlives its World."""
 
     def _loads(self):
         sources = range(self.world.layout.attention_ranks)

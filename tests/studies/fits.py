@@ -146,7 +146,7 @@ HOST = DeviceTiming("host", 0, 12, 3, 10, "auto")
 FREE = replace(HOST, rendezvous="device", least_replay_us=2000)
 ROW = Row("1A1F", 2048, "bf16", "random", 128)
 WIDE = replace(ROW, hidden=4096)
-DIGEST = str(native_digest("sim"))
+DIGEST = str(native_digest("cuda"))
 REPLAY = 20
 FACTS = {"gpus": 2, "device": "NVIDIA H200"}
 
@@ -242,7 +242,7 @@ def device_powers(read: Settings, trial: program.Trial) -> float:
 
 def simulated_device(start_us: float = 0.0, exchanges: int = 10, **truth: float):
     """A made-up device: the simulated machine with some constants changed, and a start of each replay."""
-    table = tuple(Constant(one.name, one.unit, one.value, one.source) for one in Machine.load(MACHINE).table)
+    table = tuple(Constant(**vars(one)) for one in Machine.load(MACHINE).table)
     search: dict[str, Any] = dict.fromkeys(("evaluations", "num_exchanges", "slope_exchanges"), 1)
     search |= dict.fromkeys(("pull_pct", "step", "reach", "collinear", "identified_pct"), 1.0)
     told = Search(target="measured", machine=MACHINE, arms=("m2n", "afdep"), step_down=(), **search)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from harness.records import table
 from harness.report.results import Part, Results
-from harness.studies.calibrate import probes, program
+from harness.studies.calibrate import program
 from harness.studies.calibrate.program import Record, Trial
 from harness.studies.calibrate.rules import WARPS, Place
 from harness.study import Batch, Ended
@@ -100,7 +100,7 @@ def _reading(place: Place, value: float) -> dict[str, object]:
 
 def rows_of(group: str, output: str, fault: str | None = None) -> list[Record]:
     """The rows of what a group printed, and why it did not come to its end."""
-    found = probes.parsed(group, output.encode(), fault)
+    found = program.parsed(group, output.encode(), fault)
     machine = next((one for one in found if "device" in one), {})
     readings = [one for one in found if "probe" in one]
     plan = SimpleNamespace(settings=SimpleNamespace(probes_hash="c0123"))

@@ -1,4 +1,4 @@
-"""Ranks without a GPU that say their exchanges are exact, in the place of `harness/studies/sanitize/device.py`.
+"""Ranks without a GPU whose exchanges are exact, in the place of `harness/ranks/device.py`.
 
 The environment variable LANG says what goes wrong: a process inherits it as it is.
 """
@@ -6,20 +6,39 @@ The environment variable LANG says what goes wrong: a process inherits it as it 
 import os
 import sys
 import time
+from types import SimpleNamespace
 
-from harness.study import Said, VoidError
+from harness.ranks.group import Group
+from harness.study import VoidError
 
 WRONG = os.environ.get("LANG", "")
 
 
-def run(batch, group):
-    group.turn()
-    if WRONG == "hangs" and batch.trials[0].tree == "bounds":
-        print("up", file=sys.stderr, flush=True)
-        time.sleep(60)
-    if WRONG == "another library":
-        raise VoidError("expected the library n0, received n1")
-    facts = {"digest": "n0", "exchanges": 0 if WRONG in ("nothing compared", "fails") else 2}
-    yield Said(0, facts | ({"failed": "MismatchError: rows differ"} if WRONG == "fails" else {}))
-    if WRONG == "dies":
-        os._exit(3)
+class MismatchError(Exception):
+    pass
+
+
+def make(session):
+    session.opened(device="NVIDIA H200", gpu=session.job.gpus[session.rank])
+    return FakeGroup(session)
+
+
+class FakeGroup(Group):
+    def buffer(self, **fields):
+        if WRONG == "another library":
+            raise VoidError("expected the library n0, received n1")
+        return SimpleNamespace(identity={"digest": "n0"}, close=lambda: None)
+
+    def prove(self, buffer, routes, bucket):
+        assert len(routes) == self.settings.shape.exchanges
+        if WRONG == "hangs" and self.session.batch.trials[0].tree == "bounds":
+            print("up", file=sys.stderr, flush=True)
+            time.sleep(60)
+        if WRONG == "nothing compared":
+            os._exit(0)
+        if WRONG == "fails":
+            raise MismatchError("rows differ")
+
+    def close(self):
+        if WRONG == "dies":
+            os._exit(3)

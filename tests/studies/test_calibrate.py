@@ -9,10 +9,9 @@ import pytest
 from afdep import Machine
 from harness.errors import Exit
 from harness.records.envelope import VOID
-from harness.studies.calibrate import probes, report
-from harness.studies.calibrate.judging import Calibrated, judge
+from harness.studies.calibrate import program, report
 from harness.studies.calibrate.program import Record
-from harness.studies.calibrate.rules import RULE_OF, RULES, Place
+from harness.studies.calibrate.rules import RULE_OF, Calibrated, Place, judge
 from tests.studies.probe_output import SETTINGS, example, lines, measured, results, rows_of
 
 GOLDEN = Path(__file__).parent / "golden" / "calibration.md"
@@ -21,7 +20,7 @@ FLAG = Place("flag", "relaxed")
 
 
 def judged(readings: list[Record]) -> dict[str, Calibrated]:
-    return {one.constant: one for one in judge(SETTINGS.base, readings, SETTINGS.limits)}
+    return {one.base.name: one for one in judge(SETTINGS.base, readings, SETTINGS.limits)}
 
 
 def outcome_of(name: str, readings: list[Record]) -> tuple[str, str | None]:
@@ -56,7 +55,7 @@ def test_a_constant_follows_from_its_readings(name, value):
 
 def test_every_constant_is_measured_but_those_that_no_probe_tells():
     assert {name for name, one in judged(measured()).items() if one.outcome != "measured"} == NOT_PROBED
-    assert set(Machine.load("h200-nvlink").constants()) == {rule.constant for rule in RULES} | NOT_PROBED
+    assert set(Machine.load("h200-nvlink").constants()) == set(RULE_OF) | NOT_PROBED
 
 
 def test_a_spread_is_carried_through_a_difference():
@@ -84,7 +83,7 @@ def test_a_value_that_cannot_be_is_void_and_only_there(name, place, value):
     found = judged(measured({place: value}))
     assert found[name].outcome == "void"
     assert found[name].reason
-    voids = {one.constant for one in found.values() if one.outcome == "void"}
+    voids = {one.base.name for one in found.values() if one.outcome == "void"}
     assert all(place in RULE_OF[constant].places for constant in voids)
 
 
@@ -138,7 +137,7 @@ def test_a_group_that_prints_nothing_says_so():
 def test_a_later_attempt_takes_the_place_of_an_earlier_one():
     earlier = [replace(one, attempt=1) for one in measured({FLAG: 100.0})]
     both = results([*earlier, *(replace(one, attempt=2) for one in measured())])
-    assert {one.constant: one.outcome for one in report.constants(both.parts[0])}["fence_ns"] == "measured"
+    assert {one.base.name: one.outcome for one in report.constants(both.parts[0])}["fence_ns"] == "measured"
     assert len(re.findall(r"\| flag +\| relaxed +\|", report.text(both))) == 1
 
 
@@ -151,7 +150,7 @@ def test_the_summary_counts_what_became_of_the_constants():
 
 
 def test_a_calibration_in_which_nothing_was_read_has_nothing_to_say():
-    broken = [row for group in probes.GROUPS for row in rows_of(group, "", "broken")]
+    broken = [row for group in program.GROUPS for row in rows_of(group, "", "broken")]
     assert report.status(results(broken)) == Exit.NOTHING
     assert "0 measured, 35 void, 3 kept" in report.summary(results(broken))
     assert report.status(example()) == Exit.OK

@@ -17,7 +17,7 @@ from harness.desk import run as desk_run
 from harness.errors import ConfigError, Exit, HarnessError, ReportError, UsageError
 from harness.records import table
 from harness.records.envelope import FAILED, OK, VOID
-from harness.studies.calibrate import probes, program, report, settings
+from harness.studies.calibrate import program, report, settings
 from harness.studies.calibrate.program import Record, Trial
 from harness.study import Batch, Ended, VoidError
 from tests.studies.bench import ROOT, Alone, desk_at, settings_of
@@ -41,53 +41,53 @@ def shell(path: Path, text: str) -> Path:
 
 
 def test_a_program_is_run_a_group_at_a_time(tmp_path):
-    found = probes.run(lay_program(tmp_path / "probes"), "launch")
-    assert found == probes.parsed("launch", "\n".join(lines("launch")).encode())
+    found = program.probe(lay_program(tmp_path / "probes"), "launch")
+    assert found == program.parsed("launch", "\n".join(lines("launch")).encode())
 
 
 def test_a_program_that_does_not_end_is_ended_and_what_it_said_stays(tmp_path):
     hanging = shell(tmp_path / "probes", f"echo '{lines('core')[1]}'\nexec sleep 60")
-    reading, void = probes.run(hanging, "core", 1)
+    reading, void = program.probe(hanging, "core", 1)
     assert reading["probe"] == "attribute"
     assert void == {"probe": "core", "void": "no end within 1 s"}
 
 
 def test_a_program_that_fails_says_what_it_said_last(tmp_path):
     broken = shell(tmp_path / "probes", "echo first >&2\necho broken >&2\nexit 1")
-    assert probes.run(broken, "core") == [{"probe": "core", "void": "ended with status 1: broken"}]
+    assert program.probe(broken, "core") == [{"probe": "core", "void": "ended with status 1: broken"}]
 
 
 def test_a_machine_without_a_gpu_is_void_with_the_reason(tmp_path):
     with pytest.raises(VoidError, match="expected a GPU, received no GPU: driver"):
-        probes.run(shell(tmp_path / "probes", "echo no GPU: driver >&2\nexit 3"), "core")
+        program.probe(shell(tmp_path / "probes", "echo no GPU: driver >&2\nexit 3"), "core")
 
 
 def test_the_driver_is_told_where_the_machine_tells_it(tmp_path):
     (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Kernel Module  580.95.05  Release\nGCC 12\n")
-    assert probes.driver(tmp_path / "version") == "580.95.05"
-    assert probes.driver(tmp_path / "none") is None
+    assert program.driver(tmp_path / "version") == "580.95.05"
+    assert program.driver(tmp_path / "none") is None
 
 
 def sources(folder: Path) -> Path:
     """A tree with the sources of the probes alone."""
-    shutil.copytree(ROOT / probes.SOURCES, folder / probes.SOURCES)
+    shutil.copytree(ROOT / program.SOURCES, folder / program.SOURCES)
     return folder
 
 
 def test_a_machine_without_a_compiler_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match="expected nvcc on the PATH"):
-        probes.build(sources(tmp_path / "tree"))
+        program.build(sources(tmp_path / "tree"))
 
 
 def test_a_tree_that_carries_the_program_of_just_its_sources_needs_no_compiler(monkeypatch, tmp_path):
     tree = sources(tmp_path / "tree")
-    carried = lay_program(tree / "native" / probes.probes_hash(tree) / "probes")
+    carried = lay_program(tree / "native" / program.probes_hash(tree) / "probes")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert program.carry(tree) == probes.build(tree) == carried
-    (tree / probes.SOURCES / "probes.cu").write_text("// another")
+    assert program.carry(tree) == program.build(tree) == carried
+    (tree / program.SOURCES / "probes.cu").write_text("// another")
     with pytest.raises(BuildError, match="expected nvcc on the PATH"):
-        probes.build(tree)
+        program.build(tree)
 
 
 def test_probes_that_have_changed_since_the_plan_are_not_run():
@@ -105,7 +105,7 @@ def test_a_group_that_never_ran_has_a_row_that_says_why(void, status):
 
 def test_all_groups_are_of_one_process_and_no_second_round_follows():
     (block,) = program.blocks(SETTINGS, ())
-    assert [trial.group for trial in block.batches[0].trials] == list(probes.GROUPS)
+    assert [trial.group for trial in block.batches[0].trials] == list(program.GROUPS)
     assert (len(block.batches), block.on_loss) == (1, "void")
     assert program.blocks(SETTINGS, measured()) == ()
 
@@ -153,7 +153,7 @@ def with_made_up_probes(*arguments, make=planning.make):
     """A plan as it is, in whose slot lies a program that prints made-up readings."""
     made = make(*arguments)
     slot = made.slots.path(0)
-    lay_program(slot / "native" / probes.probes_hash(slot) / "probes")
+    lay_program(slot / "native" / program.probes_hash(slot) / "probes")
     return made
 
 

@@ -8,7 +8,7 @@ import pytest
 from harness.records import read
 from harness.report.results import Part, Results
 from harness.studies.device_tests import program, report
-from harness.studies.device_tests.program import DeviceTest
+from harness.studies.device_tests.program import Record
 from harness.study import Ended, VoidError
 from tests.studies.executing import ROOT, TWO_H200, prepare, run, settings_of
 
@@ -110,7 +110,7 @@ def test_a_plan_on_a_machine_without_gpus_has_its_tests_in_place_and_is_void(tmp
 
 
 def row(test, outcome="passed"):
-    one = DeviceTest(test=test, outcome=outcome, test_s=1.5, gpus=2, machine="NVIDIA H200", created="2026-01-02")
+    one = Record(test=test, outcome=outcome, test_s=1.5, gpus=2, machine="NVIDIA H200", created="2026-01-02")
     status = program.STATUS.get(outcome, "failed")
     said = None if status == "ok" else "it was silent"
     return replace(one, status=status, said=said, reason=said)
@@ -189,7 +189,7 @@ def test_every_gpu_row_of_the_cases_from_the_field_is_read():
 
 
 def test_every_gpu_test_that_the_cases_from_the_field_name_has_passed():
-    assert report.not_passed(read([RECORD]).of(DeviceTest), report.named()) == []
+    assert report.not_passed(read([RECORD]).of(Record), report.named()) == []
 
 
 def test_the_page_is_that_of_the_record():
@@ -200,4 +200,4 @@ def test_the_page_is_that_of_the_record():
 def test_the_tests_ran_the_kernels_of_the_archived_screens():
     screens = read(sorted((ROOT / "records" / "screen" / "h200").glob("records/*/*.parquet"))).rows
     loaded = {one["loaded_digest"] for one in screens if one["loaded_protocol"] in ("m2n", "afdep")}
-    assert {one.native_digest for one in read([RECORD]).of(DeviceTest)} == loaded
+    assert {one.native_digest for one in read([RECORD]).of(Record)} == loaded

@@ -1,6 +1,6 @@
 """Injected faults: edits apply to the tree as it is, places run and leave their marks, outcomes are judged."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -11,21 +11,11 @@ from afdep.errors import AfdepError, BuildError
 from harness.core import trees
 from harness.errors import HarnessError, TreeError
 from harness.ranks.cells import Shape
-from harness.studies.faults import program, simulator
+from harness.studies.faults import program
 from harness.studies.faults.mutants import DELAYS, MARKS_AND_DELAYS, SHORT_ROWS
-from harness.studies.faults.rounds import (
-    BROKEN,
-    FAULT,
-    LEFT,
-    MISMATCH,
-    NAMED,
-    STUCK,
-    Report,
-    kind_of,
-    run_rounds,
-)
+from harness.studies.faults.rounds import FAULT, LOST, MISMATCH, NAMED, STUCK, run_trial
 from harness.studies.faults.trials import AS_SHIPPED, EXACT, FAULT_PLACE, MUTANTS, NOTHING, ON_GPUS, Trial
-from harness.study import Batch, Ended, VoidError
+from harness.study import Batch, Ended
 from tests.studies.executing import ROOT, settings_of
 from tests.studies.faulty_worlds import SimulatedRank, alone, library
 
@@ -46,49 +36,55 @@ def trial_of(control, late=None):
     return next(one for one in TRIALS if (one.control, one.late) == (control, late))
 
 
+def said_of(ended=EXACT, failed=None, marks=()):
+    """What a rank says of a trial."""
+    facts = {"ended": ended, "exchanges": 0, "exact": 0, "marks": marks, "digest": DIGEST}
+    return facts | ({} if failed is None else {"failed": failed})
+
+
 def judged(trial, said, endings=None, **more):
-    """The row of a trial by what each rank said: reports or facts."""
-    facts = {rank: asdict(one) if isinstance(one, Report) else one for rank, one in said.items()}
+    """The row of a trial by what each rank said."""
     num_ranks = {"1A1F": 2, "2A2F": 4}[trial.layout]
-    (row,) = program.judge(PLAN, WITHOUT, trial, Ended(facts, {}, num_ranks, endings or {}, **more))
+    (row,) = program.judge(PLAN, WITHOUT, trial, Ended(said, {}, num_ranks, endings or {}, **more))
     return row
 
 
 def run_simulated(trial):
     """The row of a trial that the simulator runs for all ranks."""
     path = library((*trial.injected, *MARKS_AND_DELAYS))
-    rank, report = SimulatedRank(trial, path, SMALL, SETTINGS.late_us), Report()
-    run_rounds(rank, ROUNDS, SMALL.exchanges, alone, report)
-    return judged(trial, dict.fromkeys(range(4 if trial.layout == "2A2F" else 2), report))
+    facts = {}
+    assert run_trial(lambda: SimulatedRank(trial, path, SMALL, SETTINGS.late_us), ROUNDS, alone, facts)
+    return judged(trial, dict.fromkeys(range(4 if trial.layout == "2A2F" else 2), facts))
 
 
-@pytest.mark.parametrize("one", ON_GPUS, ids=lambda one: str(one.mutant))
+@pytest.mark.parametrize("one", ON_GPUS.values(), ids=ON_GPUS)
 def test_every_edit_for_gpus_finds_its_text_exactly_once(one):
     texts = trees.edited(ROOT, (*one.injected, *MARKS_AND_DELAYS))
     shared = trees.edited(ROOT, MARKS_AND_DELAYS)
     assert len({str(native_digest("cuda", ROOT, edits)) for edits in (None, shared, texts)}) == 3
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_every_edit_of_the_hunt_finds_its_text_exactly_once(mutant):
     texts = trees.edited(ROOT, (*mutant.edits, *SHORT_ROWS))
     assert native_digest("sim", ROOT, texts) != native_digest("sim", ROOT, trees.edited(ROOT, SHORT_ROWS))
 
 
 def test_an_edit_whose_text_is_gone_is_noticed(tmp_path):
-    gone = replace(ON_GPUS[0], mark=(ON_GPUS[0].mark[0], "no such text"))
+    first = next(iter(ON_GPUS.values()))
+    gone = replace(first, mark=(first.mark[0], "no such text"))
     with pytest.raises(TreeError, match="expected 'no such text' once, received it 0 times"):
-        simulator.edited(gone.injected, tmp_path)
+        trees.copied(ROOT, tmp_path, gone.injected)
 
 
 def test_what_gpus_run_is_hunted_too_and_has_a_library_of_its_own():
     hunted = {batch.trials[0].control for batch in BATCHES["sim"]}
-    assert {one.name for one in ON_GPUS} | {NOTHING} == hunted
-    assert len({one.injected for one in ON_GPUS}) == len(ON_GPUS) == len({one.name for one in ON_GPUS})
+    assert {*ON_GPUS, NOTHING} == hunted
+    assert len({one.injected for one in ON_GPUS.values()}) == len(ON_GPUS) == 30
 
 
 def test_every_delay_has_a_place_of_its_own_beside_the_faults():
-    assert len({delay.place for delay in DELAYS} | {FAULT_PLACE}) == len(DELAYS) + 1
+    assert len({delay.place for delay in DELAYS.values()} | {FAULT_PLACE}) == len(DELAYS) + 1
 
 
 @pytest.mark.requires("nvcc")
@@ -106,7 +102,7 @@ def test_an_edited_library_that_does_not_compile_is_an_error():
         trees.library(ROOT, (trees.Edit("vendor/elastic/prim.cuh", "", "\nno such thing;\n"),))
 
 
-@pytest.mark.parametrize("trial", LATE_ONES, ids=lambda trial: program.label(SETTINGS, trial))
+@pytest.mark.parametrize("trial", LATE_ONES, ids=lambda one: f"{one.arm}-{one.layout}-{one.late}")
 def test_kernels_are_exact_with_each_delay_and_each_delay_has_happened(trial):
     row = run_simulated(trial)
     assert (program.outcome(row), row.marked, row.exact) == (EXACT, True, SMALL.exchanges * ROUNDS)
@@ -148,50 +144,73 @@ ENDS = [
     ({0: (NAMED, "WaitTimeoutError"), 1: (MISMATCH, "rows differ")}, "caught: named error"),
     ({0: (NAMED, "WaitTimeoutError"), 1: (FAULT, "illegal address")}, "caught: device fault"),
     ({1: (STUCK, "still runs")}, "caught: hang"),
-    ({0: (LEFT, "a peer is gone")}, "void"),
-    ({0: (BROKEN, "IndexError"), 1: (LEFT, "a peer is gone")}, "void"),
 ]
 
 
 @pytest.mark.parametrize(("ends", "outcome"), ENDS, ids=[f"{outcome}-{len(ends)}" for ends, outcome in ENDS])
 def test_a_faults_outcome_is_what_the_gravest_rank_says(ends, outcome):
-    said = {rank: Report(*ends.get(rank, ("exact", None)), marks=(0,), digest=DIGEST) for rank in range(2)}
+    said = {rank: said_of(*ends.get(rank, ()), marks=(0,)) for rank in range(2)}
     row = judged(trial_of(DRAINED), said)
-    assert program.outcome(row) == outcome
-    assert (row.status, row.native_digest) == ("void" if outcome == "void" else "ok", DIGEST)
+    assert (program.outcome(row), row.status, row.native_digest) == (outcome, "ok", DIGEST)
+    gravest = [f"rank {rank}: {words}" for rank, (kind, words) in ends.items() if outcome == f"caught: {kind}"]
+    assert row.said == ("; ".join(gravest) or None)
+
+
+GONE = said_of(LOST, "RuntimeError: a peer is gone", marks=(0,))
+BROKEN = said_of(LOST, "IndexError: of the harness itself")
+
+
+def test_a_fault_in_which_ranks_were_lost_is_void_and_says_how():
+    row = judged(trial_of(DRAINED), {0: GONE, 1: BROKEN})
+    assert (row.status, row.reason) == ("void", f"rank 0: {GONE['failed']}; rank 1: {BROKEN['failed']}")
+
+
+def test_a_mark_of_a_rank_that_was_lost_counts():
+    row = judged(trial_of(DRAINED), {0: GONE, 1: said_of(FAULT, "illegal address")})
+    assert (program.outcome(row), row.said) == ("caught: device fault", "rank 1: illegal address")
+
+
+def test_what_must_be_exact_and_was_interrupted_is_void_though_ranks_were_lost():
+    row = judged(trial_of(AS_SHIPPED), {0: GONE}, {1: "signal: SIGTERM"}, void="interrupted by SIGTERM")
+    assert row.status == "void"
 
 
 @pytest.mark.parametrize(
-    ("ended", "outcome"), [("exact", EXACT), (MISMATCH, "failed"), (LEFT, "failed"), (BROKEN, "failed")]
+    ("said", "endings", "outcome"),
+    [
+        ({0: said_of(), 1: said_of()}, {}, EXACT),
+        ({0: said_of(MISMATCH, "rows differ"), 1: said_of()}, {}, "failed"),
+        ({0: GONE}, {1: "exit code 9"}, "failed"),
+        ({0: GONE, 1: BROKEN}, {}, "failed"),
+    ],
+    ids=["exact", "wrong", "one lost", "both lost"],
 )
-def test_what_must_be_exact_is_exact_or_has_failed(ended, outcome):
-    said = {rank: Report(ended, None, digest=DIGEST) for rank in range(2)}
-    assert program.outcome(judged(trial_of(AS_SHIPPED), said)) == outcome
+def test_what_must_be_exact_is_exact_or_has_failed(said, endings, outcome):
+    assert program.outcome(judged(trial_of(AS_SHIPPED), said, endings)) == outcome
 
 
 @pytest.mark.parametrize("marks", [(), (0,), (2,)])
 def test_an_outcome_without_its_marks_is_void(marks):
-    said = {rank: Report(MISMATCH, "rows differ", marks=marks, digest=DIGEST) for rank in range(2)}
+    said = {rank: said_of(MISMATCH, "rows differ", marks) for rank in range(2)}
     row = judged(trial_of(DRAINED, "rows"), said)
     assert (row.status, row.marked, row.caught) == ("void", False, None)
     assert "never ran; rank 0: rows differ" in row.reason
 
 
 def test_marks_of_different_ranks_count_together():
-    said = {rank: Report(MISMATCH, "rows differ", marks=(2 * rank,), digest=DIGEST) for rank in range(2)}
+    said = {rank: said_of(MISMATCH, "rows differ", (2 * rank,)) for rank in range(2)}
     assert program.outcome(judged(trial_of(DRAINED, "rows"), said)) == "caught: mismatch"
 
 
 @pytest.mark.parametrize("control", [DRAINED, AS_SHIPPED])
 def test_another_library_than_was_built_is_void(control):
-    error = VoidError(f"expected the library {DIGEST}, received nffffffff")
-    said = {rank: Report(kind_of(error), str(error)) for rank in range(2)}
-    row = judged(trial_of(control), said)
-    assert (row.status, row.reason) == ("void", f"rank 0: {error}; rank 1: {error}")
+    reason = f"expected the library {DIGEST}, received nffffffff"
+    row = judged(trial_of(control), {}, void=reason)
+    assert (row.status, row.reason) == ("void", reason)
 
 
 def test_a_rank_that_said_nothing_leaves_a_void_that_says_why():
-    row = judged(trial_of(DRAINED), {0: Report(marks=(0,), digest=DIGEST)}, {1: "signal: SIGABRT"})
+    row = judged(trial_of(DRAINED), {0: said_of(marks=(0,))}, {1: "signal: SIGABRT"})
     assert (row.status, row.reason) == ("void", "rank 1: signal: SIGABRT")
 
 
@@ -207,7 +226,7 @@ def test_a_trial_behind_one_that_ended_its_ranks_has_no_row_and_is_left():
 
 REFUSED = [
     ("shape.hidden=1500", "expected a multiple of 1,024, received 1500"),
-    ("timeout_s=0", "timeout_s: expected 0.01 to 86400, received 0"),
+    ("timeout_s=0", "timeout_s: expected 0.01 to 86,400, received 0"),
     ("limit_s=nan", "limit_s: expected a number, received"),
     ("stuck_s=inf", "stuck_s: expected"),
     ("layouts=[3A3F]", "expected a multiple of the 3 FFN ranks of 3A3F, received 64"),
@@ -230,5 +249,5 @@ def test_a_plan_has_the_trials_of_the_backends_that_are_asked_for(backends, coun
 
 
 def test_there_is_one_round():
-    assert program.blocks(SETTINGS, [program.Outcome()]) == ()
+    assert program.blocks(SETTINGS, [program.Record()]) == ()
     assert Trial(NOTHING, "afdep").expects == EXACT

@@ -7,8 +7,8 @@ import pytest
 from harness.records import read
 from harness.report.results import Part, Results
 from harness.studies.faults import report
-from harness.studies.faults.program import Outcome, outcome
-from harness.studies.faults.trials import AS_SHIPPED, CAUGHT, EXACT, MUTANT_BY_NAME, NOTHING, ON_GPUS, on_gpus
+from harness.studies.faults.program import Record, outcome
+from harness.studies.faults.trials import AS_SHIPPED, CAUGHT, EXACT, MUTANTS, NOTHING, ON_GPUS, on_gpus
 from tests.studies.executing import ROOT, settings_of
 
 PASSED, VOID = "passed", "void"
@@ -39,12 +39,12 @@ NOT_CAUGHT = {
 VOIDED = {"a buffer parity that does not flip": "places [0] never ran; rank 0: WaitTimeoutError: dispatch counts"}
 """Faults whose run on GPUs says nothing, and how its reason begins: here no rank told the mark of the edit."""
 
-KINDS = {one.name: MUTANT_BY_NAME[one.name].kind for one in ON_GPUS}
+KINDS = {name: MUTANTS[name].kind for name in ON_GPUS}
 
 
 @pytest.fixture(scope="module")
 def archived():
-    return read([ROOT / "records" / "faults" / "h200.parquet"]).of(Outcome)
+    return read([ROOT / "records" / "faults" / "h200.parquet"]).of(Record)
 
 
 def of(archived, backend, expects):
@@ -66,7 +66,7 @@ def test_every_planned_trial_ran_on_gpus_and_every_fault_was_hunted(archived):
     wanted = sorted((one.control, one.arm, one.layout, str(one.late), late_us) for one, late_us in planned)
     ran = [one for one in archived if one.backend == "cuda"]
     assert sorted((one.control, one.arm, one.layout, str(one.late), one.late_us) for one in ran) == wanted
-    assert sorted(one.control for one in of(archived, "sim", CAUGHT)) == sorted(one.name for one in ON_GPUS)
+    assert sorted(one.control for one in of(archived, "sim", CAUGHT)) == sorted(ON_GPUS)
 
 
 def test_everything_that_must_be_exact_is_exact(archived):

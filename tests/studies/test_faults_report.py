@@ -9,8 +9,8 @@ from afdep.errors import BuildError
 from harness.records import read, record_files, table
 from harness.report.results import Part, Results
 from harness.studies.faults import program, report, simulator
-from harness.studies.faults.program import Outcome
-from harness.studies.faults.trials import AS_SHIPPED, BY_NAME, NOTHING, Trial
+from harness.studies.faults.program import Record
+from harness.studies.faults.trials import AS_SHIPPED, NOTHING, ON_GPUS, Trial
 from harness.study import Batch, Ended, VoidError
 from tests.studies.executing import prepare, run
 from tests.studies.test_faults import BATCHES, DRAINED, PLAN, SETTINGS, TRIALS
@@ -24,14 +24,14 @@ CAUGHT = {"expects": "caught", "arm": "afdep"}
 LATE = {"late": "rows", "late_us": 200}
 FOUND = "seed 3 (2A2F afdep): MismatchError: rows differ"
 HUNTS = [
-    Outcome(control=NOTHING, arm="afdep", seeds=200, **HUNT),
-    Outcome(control=DRAINED, seeds=4, caught="hunt", said=FOUND, **HUNT, **CAUGHT),
-    Outcome(control=LANDED, seeds=100, **HUNT, **CAUGHT),
-    Outcome(control=RELEASE, seeds=2, caught="race checker", said="data race", **HUNT, **CAUGHT),
+    Record(control=NOTHING, arm="afdep", seeds=200, **HUNT),
+    Record(control=DRAINED, seeds=4, caught="hunt", said=FOUND, **HUNT, **CAUGHT),
+    Record(control=LANDED, seeds=100, **HUNT, **CAUGHT),
+    Record(control=RELEASE, seeds=2, caught="race checker", said="data race", **HUNT, **CAUGHT),
 ]
 RUNS = [
-    Outcome(control=AS_SHIPPED, arm="m2n", exchanges=192, exact=192, **GPUS, **SHAPE),
-    Outcome(
+    Record(control=AS_SHIPPED, arm="m2n", exchanges=192, exact=192, **GPUS, **SHAPE),
+    Record(
         control=NOTHING,
         arm="m2n",
         status="failed",
@@ -42,8 +42,8 @@ RUNS = [
         **SHAPE,
         **LATE,
     ),
-    Outcome(control=DRAINED, exchanges=192, exact=192, **GPUS, **SHAPE, **CAUGHT),
-    Outcome(
+    Record(control=DRAINED, exchanges=192, exact=192, **GPUS, **SHAPE, **CAUGHT),
+    Record(
         control=DRAINED,
         caught="mismatch",
         said="rank 1: rows differ",
@@ -54,7 +54,7 @@ RUNS = [
         **CAUGHT,
         **LATE,
     ),
-    Outcome(control=LANDED, status="void", reason="needs GPUs: none", **GPUS, **SHAPE, **CAUGHT),
+    Record(control=LANDED, status="void", reason="needs GPUs: none", **GPUS, **SHAPE, **CAUGHT),
 ]
 GOOD = [one for one in (*HUNTS, *RUNS) if one.status == "ok"]
 MARKLESS = replace(RUNS[4], reason="places [0] never ran", exchanges=32, exact=0)
@@ -78,7 +78,7 @@ def text():
 
 def test_records_come_back_as_they_were_written(tmp_path):
     table.write(tmp_path, "example", [*HUNTS, *RUNS])
-    assert list(read(record_files(tmp_path)).of(Outcome)) == [*HUNTS, *RUNS]
+    assert list(read(record_files(tmp_path)).of(Record)) == [*HUNTS, *RUNS]
 
 
 def test_a_fault_has_its_hunt_beside_its_trials_in_columns_that_say_which_is_which(text):
@@ -132,25 +132,27 @@ def test_what_had_to_be_exact_and_is_not_is_told():
 
 
 def test_a_later_attempt_takes_the_place_of_a_void_one():
-    later = replace(RUNS[2], control=LANDED, attempt=2, run="r2")
-    assert cells(report.text(results(RUNS[4], later)), LANDED)[-2:] == ["passed", "192"]
+    first, later = replace(RUNS[4], key="k"), replace(RUNS[2], control=LANDED, key="k", attempt=2, run="r2")
+    assert cells(report.text(results(first, later)), LANDED)[-2:] == ["passed", "192"]
 
 
-SAID = {"finder": "hunt", "seeds": 4, "reason": FOUND, "digest": "n2"}
+CLEAN = {"ended": "exact", "seeds": 4, "digest": "n2"}
+SAID = {**CLEAN, "ended": "hunt", "failed": FOUND}
 
 
 @pytest.mark.parametrize(
     ("trial", "said", "outcome"),
     [
         (Trial(DRAINED, "afdep"), SAID, "caught: hunt"),
-        (Trial(DRAINED, "afdep"), {**SAID, "reason": None}, "passed"),
+        (Trial(DRAINED, "afdep"), CLEAN, "passed"),
         (Trial(NOTHING, "afdep"), SAID, "failed"),
-        (Trial(NOTHING, "afdep"), {**SAID, "reason": None}, "exact"),
+        (Trial(NOTHING, "afdep"), CLEAN, "exact"),
     ],
 )
 def test_a_seed_that_fails_is_a_catch_without_a_fence_and_a_failure_with_all(trial, said, outcome):
     (row,) = program.judge(PLAN, Batch((trial,)), trial, Ended({0: said}))
     assert (program.outcome(row), row.seeds, row.native_digest) == (outcome, 4, "n2")
+    assert (row.said or row.reason) == said.get("failed")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +170,10 @@ RACE = "x\nWARNING: ThreadSanitizer: data race (pid=1)"
 def checked(monkeypatch, tmp_path):
     """The facts of a batch of the race checker, whose words are given."""
 
-    def facts(said):
-        monkeypatch.setattr(simulator, "races", lambda tree: tree)
-        monkeypatch.setattr(simulator, "report", lambda path, arm, seeds: said)
+    def facts(code, said):
+        done = SimpleNamespace(returncode=code, stdout="" if code else said, stderr=said if code else "")
+        monkeypatch.setattr(simulator, "built", lambda tree, kind: tree)
+        monkeypatch.setattr(simulator.subprocess, "run", lambda *command, **more: done)
         batch = next(batch for batch in BATCHES["sim"] if batch.trials[0].control == RELEASE)
         (one,) = simulator.run(batch, SimpleNamespace(settings=SETTINGS, folder=tmp_path))
         return one.facts
@@ -178,16 +181,20 @@ def checked(monkeypatch, tmp_path):
     return facts
 
 
-@pytest.mark.parametrize(("said", "reason"), [("clean", None), (RACE, "data race")])
-def test_what_the_race_checker_says_is_told_with_the_digest_of_the_edited_tree(checked, said, reason):
-    facts = checked(said)
-    assert (facts["reason"], facts["finder"], facts["seeds"]) == (reason, "race checker", 2)
+@pytest.mark.parametrize(
+    ("code", "said", "ended", "reason"),
+    [(0, "clean", "exact", None), (66, RACE, "race checker", "data race")],
+    ids=["clean", "race"],
+)
+def test_what_the_race_checker_says_is_told_with_the_digest_of_the_edited_tree(checked, code, said, ended, reason):
+    facts = checked(code, said)
+    assert (facts.get("failed"), facts["ended"], facts["seeds"]) == (reason, ended, 2)
     assert facts["digest"] != str(simulator.native_digest("sim"))
 
 
 def test_a_race_checker_that_did_not_run_has_not_passed(checked):
     with pytest.raises(VoidError, match=r"received 'ld\.so: no such object'"):
-        checked("ld.so: no such object\n")
+        checked(1, "ld.so: no such object\n")
 
 
 def test_a_machine_that_cannot_build_is_void(monkeypatch, tmp_path):
@@ -214,4 +221,4 @@ def test_a_small_plan_of_both_is_hunted_here_and_void_without_gpus(tmp_path):
 
 
 def test_faults_on_gpus_have_names_of_the_hunt():
-    assert {one.control for one in TRIALS} - {NOTHING, AS_SHIPPED} == set(BY_NAME)
+    assert {one.control for one in TRIALS} - {NOTHING, AS_SHIPPED} == set(ON_GPUS)

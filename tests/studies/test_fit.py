@@ -13,7 +13,7 @@ from harness.config.compose import compose
 from harness.core.codec import decode, encode
 from harness.errors import HarnessError
 from harness.studies.fit import program
-from harness.studies.fit.findings import Identification, movers, refits
+from harness.studies.fit.findings import identification, movers, refits
 from harness.studies.fit.fit import NO_EFFECT, Settings
 from harness.studies.fit.search import LackingError, Memo, slope_of
 from harness.study import Ended
@@ -63,8 +63,8 @@ def noisy(names, powers):
 
 
 def verdicts(names, powers):
-    found = Identification(noisy(names, powers))
-    return {name: found.verdict(index) for index, name in enumerate(found.names)}
+    found = identification(noisy(names, powers))
+    return {name: found.verdict(name) for name in names}
 
 
 def test_constants_that_act_alike_are_not_identified():
@@ -85,7 +85,7 @@ def test_constants_that_act_apart_are_identified():
 def test_a_constant_without_effect_is_not_identified_and_alone_mends_nothing():
     assert verdicts([LATENCY, "atomic_ns"], by_arm)["atomic_ns"].startswith("not identified: its whole range moves")
     fit = noisy([LATENCY, RATE], by_arm)
-    silent = next(move for move in movers(fit, fit.settings.where(row=0)) if move.name == "atomic_ns")
+    silent = movers(fit, fit.settings.where(row=0)).set_index("name").loc["atomic_ns"]
     assert (silent.change_pct, silent.rms_pct) == (0.0, pytest.approx(refits(fit, 0)["simulated: rms, %"]))
 
 
@@ -94,10 +94,10 @@ def test_three_constants_that_add_up_have_a_condition_without_bound():
         own = by_arm(read, at)
         return {LATENCY: own[LATENCY], RATE: own[RATE], "fence_ns": own[LATENCY] - own[RATE]}
 
-    found = Identification(noisy([LATENCY, RATE, "fence_ns"], sums))
+    found = identification(noisy([LATENCY, RATE, "fence_ns"], sums))
     assert found.condition > 1e6
-    assert found.span_shares == pytest.approx(1.0)
-    assert not any(found.verdict(index) == "identified" for index in range(3))
+    assert found.constants.share.to_numpy() == pytest.approx(1.0)
+    assert not any(found.verdict(name) == "identified" for name in found.constants.index)
 
 
 def test_a_row_alone_is_mended_by_what_made_it_differ_and_a_row_left_out_is_not():
@@ -111,7 +111,7 @@ def test_a_row_alone_is_mended_by_what_made_it_differ_and_a_row_left_out_is_not(
     assert now > 8 > 1 > alone_simulated
     assert alone == pytest.approx(alone_simulated, abs=0.5)
     assert without_simulated == pytest.approx(without) == pytest.approx(now)
-    assert movers(fit, fit.settings.where(row=1))[0].name == "fence_ns"
+    assert movers(fit, fit.settings.where(row=1)).name.iloc[0] == "fence_ns"
 
 
 def slopes(read, names, cells, us_of=None):
@@ -235,7 +235,7 @@ def test_settings_are_read_from_a_plan_as_they_were_written():
         (["fit.rows=[]"], "rows with figures of the first, received m2n, afdep@bd4db4da and none"),
         (["fit.arms=[m2n]"], "expected two arms, and rows"),
         (["fit.evaluations=0"], "1 or more"),
-        (["fit.step_down=[sm_load_l1_gb_per_s]"], "what has no_effect there nor in step_down"),
+        (["fit.step_down=[sm_load_l1_gb_per_s]"], "what has no_effect neither in constants nor in step_down"),
         (["fit.step=-1"], "fit.step: expected 0.001 to 10"),
         (["fit.reach=1"], "fit.reach: expected 1.001 or more"),
         (["tokens=[3]"], "expected a published figure"),

@@ -16,7 +16,7 @@ from harness.records import table
 from harness.report.results import Part, Results
 from harness.studies.fit import report
 from harness.studies.fit.archived import fits
-from harness.studies.fit.findings import Identification
+from harness.studies.fit.findings import identification
 from harness.studies.fit.fit import rms
 from harness.studies.screen.tables import Found
 from tests.studies.bench import ROOT, desk_at, settings_of
@@ -152,17 +152,16 @@ def exchanges_of(read, archived):
 
 # What docs/cost-model.md says of the fit to the published table.
 def test_the_fit_has_more_constants_than_its_row_can_tell_apart(fit):
-    found = Identification(fit)
-    assert "identified" not in [found.verdict(index) for index in range(len(found.names))]
+    found = identification(fit)
+    assert "identified" not in [found.verdict(name) for name in found.constants.index]
     told = sum(error <= fit.settings.identified_pct for error in found.direction_errors_pct)
-    assert 0 < told < len(found.names) / 2
+    assert 0 < told < len(found.constants) / 2
 
 
 @pytest.mark.parametrize("pair", ALIKE, ids="-".join)
 def test_pairs_that_the_page_names_act_nearly_alike(fit, pair):
-    found = Identification(fit)
-    first, second = map(found.names.index, pair)
-    assert found.correlation[first, second] > 0.85
+    found = identification(fit)
+    assert found.correlation.loc[pair] > 0.85
 
 
 def test_grid_sync_and_acquire_act_on_the_symmetric_arm_alone(fit):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from afdep import Machine
-from harness.config import machine_file
+from afdep import Machine, native_digest
 from harness.errors import HarnessError
+from harness.report import machine_file
 from harness.studies.calibrate.report import MEASURED_HERE
 from harness.studies.fit import report
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, MEASURED, START_OFF, rms
@@ -198,9 +198,9 @@ def test_one_of_two_digests_can_be_chosen(tmp_path):
 
 def test_other_sources_than_the_measured_ones_are_told(tmp_path, fit):
     other = solved(measured(mixed(tmp_path), SMALL, "digest=n1111111111111111"))
-    assert "**The sources are not the same**: measured was n1111111111111111" in text(other)
-    same = replace(fit, native_digest=fit.settings.source.digest)
-    assert "Both ran the same native sources." in text(same)
+    both = f"measured was n1111111111111111, the tree that simulates has {native_digest('cuda')};"
+    assert f"**The sources are not the same**: {both}" in text(other)
+    assert "Both ran the same native sources." in text(fit)
 
 
 def test_the_goal_can_be_missed(tmp_path, fit):

@@ -9,8 +9,8 @@ from harness.errors import ReportError
 from harness.records import table
 from harness.report.results import Part, Results
 from harness.studies.calibrate import report
-from harness.studies.calibrate.judging import MEASURED, Calibrated, judge
 from harness.studies.calibrate.program import Record
+from harness.studies.calibrate.rules import MEASURED, judge
 from tests.studies.bench import ROOT, settings_of
 
 NAME, CITES = "h200", "record h200, "
@@ -25,7 +25,7 @@ def archived():
 
 def other_values(archived, machine_table):
     """Constants whose source names the record and whose value is not the record's, to the digits that are written."""
-    found = {one.constant: one.value for one in archived.of(Calibrated) if one.outcome == MEASURED}
+    found = {one.base.name: one.value for one in report.constants(archived.parts[0]) if one.outcome == MEASURED}
     cited = [one for one in machine_table if CITES in one.source]
     return [one.name for one in cited if one.value != pytest.approx(found.get(one.name), rel=5e-4)]
 
@@ -36,7 +36,7 @@ def test_every_constant_of_the_machine_that_names_the_record_has_its_value(archi
 
 def test_every_measured_constant_is_taken_over_or_says_what_it_was_fitted_on(archived):
     sources = {one.name: one.source for one in Machine.load("h200-nvlink").table}
-    measured = [one.constant for one in archived.of(Calibrated) if one.outcome == MEASURED]
+    measured = [one.base.name for one in report.constants(archived.parts[0]) if one.outcome == MEASURED]
     assert len(measured) > 30
     assert [name for name in measured if CITES not in sources[name] and "fitted on" not in sources[name]] == []
 
@@ -55,8 +55,8 @@ def test_the_constants_were_measured_on_two_h200s(archived):
 def test_the_readings_give_the_constants_that_were_archived_with_them(archived):
     """Those alone that no constant of the base goes into, since the base has moved on."""
     limits = settings_of("calibrate").limits
-    found = {one.constant: one for one in judge(Machine.load("h200-nvlink"), archived.of(Record), limits)}
-    values = {one.constant: one.value for one in archived.of(Calibrated) if one.outcome == MEASURED}
+    found = {one.base.name: one for one in judge(Machine.load("h200-nvlink"), archived.of(Record), limits)}
+    values = {one.base.name: one.value for one in report.constants(archived.parts[0]) if one.outcome == MEASURED}
     drained = {"graph_gap_ns", "pdl_release_ns"}
     assert {name: found[name].value for name in values if name not in drained} == pytest.approx(
         {name: value for name, value in values.items() if name not in drained}

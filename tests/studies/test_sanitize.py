@@ -15,7 +15,7 @@ from harness.errors import TreeError
 from harness.records import read, record_files, table
 from harness.report.results import Part, Results
 from harness.studies.sanitize import program, report
-from harness.studies.sanitize.program import INJECTED, SOUND, Sanitized, Trial
+from harness.studies.sanitize.program import INJECTED, SOUND, Record, Trial
 from harness.study import Block, Ended
 from tests.studies.executing import ROOT, prepare, processes_in, run, settings_of, wait_until
 
@@ -38,10 +38,7 @@ echo "========= $kind: 3 $word displayed" >> "$log"; exit 99
 """
 
 
-FAKES = {
-    "harness/ranks/device.py": ROOT / "tests/studies/ranks_without_torch.py",
-    "harness/studies/sanitize/device.py": ROOT / "tests/studies/sanitized_ranks.py",
-}
+FAKES = {"harness/ranks/device.py": ROOT / "tests/studies/sanitized_ranks.py"}
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +139,7 @@ def test_a_command_that_is_killed_leaves_what_it_ran_and_no_process(made, tmp_pa
     command.send_signal(signal.SIGKILL)
     command.wait()
     wait_until(lambda: not processes_in(tmp_path), "the end of every tool and rank")
-    assert outcomes(read(record_files(tmp_path / "records")).of(Sanitized)) == ["silent"] * 8
+    assert outcomes(read(record_files(tmp_path / "records")).of(Record)) == ["silent"] * 8
 
 
 REPORTS = {
@@ -165,7 +162,7 @@ def test_a_report_is_in_a_kernel_where_the_tool_places_its_error_there(report):
     assert program.read(log, "copy_epilogue")["in_kernel"] == is_there
 
 
-SILENT = Sanitized(tool="memcheck", arm="afdep", rank=0, exchanges=2, errors=0, exit_code=0, native_digest="n0")
+SILENT = Record(tool="memcheck", arm="afdep", rank=0, exchanges=2, errors=0, exit_code=0, native_digest="n0")
 FAULTY = replace(
     SILENT, tree="bounds", control="a word", expects="copy_epilogue", errors=1, in_kernel=True, exit_code=99
 )

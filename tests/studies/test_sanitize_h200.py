@@ -5,7 +5,7 @@ import pytest
 from harness.records import read
 from harness.report.results import Part, Results
 from harness.studies.sanitize import program, report
-from harness.studies.sanitize.program import INJECTED, SOUND, Sanitized
+from harness.studies.sanitize.program import INJECTED, SOUND, Record
 from tests.studies.executing import ROOT, settings_of
 
 READING = read([ROOT / "records" / "sanitize" / "h200.parquet"])
@@ -14,7 +14,7 @@ RESULTS = Results("sanitize", "h200", (Part(None, READING),))
 
 @pytest.fixture(scope="module")
 def archived():
-    return READING.of(Sanitized)
+    return READING.of(Record)
 
 
 def outcomes(rows):

@@ -8,8 +8,7 @@ from harness.config.read import read, word
 from harness.core.planning import Wanted
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, valid_names
-from harness.studies.calibrate.probes import probes_hash
-from harness.studies.calibrate.program import Limits, Settings
+from harness.studies.calibrate.program import Limits, Settings, probes_hash
 from harness.studies.calibrate.rules import RULE_OF
 
 SECTIONS = {"calibrate": Limits}

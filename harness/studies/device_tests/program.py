@@ -3,12 +3,12 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
-from harness.core.fields import Unit, Within
+from harness.core.fields import Limit
 from harness.core.plan import Plan
 from harness.machine import gpus
 from harness.records.envelope import FAILED, OK, VOID, Envelope
@@ -38,7 +38,7 @@ class Settings:
         limit_s: of all tests; pytest is interrupted then, and what has ended counts.
     """
 
-    limit_s: Annotated[float, Within(1, 86_400), Unit("s")]
+    limit_s: Limit
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceTest(Envelope):
+class Record(Envelope):
     """One test.
 
     Args:
@@ -69,10 +69,7 @@ class DeviceTest(Envelope):
     said: str | None = None
 
 
-Record = DeviceTest
-
-
-def blocks(settings: Settings, done: Sequence[DeviceTest]) -> Sequence[Block]:
+def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
     """One process that runs them all."""
     limit_s = settings.limit_s + 2 * _TO_END_S
     return () if done else [Block((Batch((Trial(),), "cuda", limit_s=limit_s, expected_s=settings.limit_s / 2),))]
@@ -90,9 +87,11 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
     group.session.opened(device=found.name)
     group.turn()
     slot, junit = group.session.slot, group.folder / "junit.xml"
-    bounds = ["timeout", "--foreground", "-s", "INT", "-k", f"{_TO_END_S:g}", f"{limit_s:g}"]
-    words = [f"--rootdir={slot}", "--import-mode=importlib", "-p", "no:cacheprovider", f"--junitxml={junit}"]
-    command = [*bounds, sys.executable, "-m", "pytest", batch.trials[0].folder, *words]
+    command = [
+        *("timeout", "--foreground", "-s", "INT", "-k", f"{_TO_END_S:g}", f"{limit_s:g}"),
+        *(sys.executable, "-m", "pytest", batch.trials[0].folder, f"--rootdir={slot}", "--import-mode=importlib"),
+        *("-p", "no:cacheprovider", f"--junitxml={junit}"),
+    ]
     done = subprocess.run(command, cwd=slot, stdout=sys.stderr, check=False)
     if not (tests := outcomes(junit)):
         raise VoidError(f"expected tests that ran, received none: pytest ended with exit code {done.returncode}")
@@ -103,12 +102,9 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
 
 def outcomes(junit: Path) -> list[dict[str, Any]]:
     """What a file of JUnit's XML says of each test; none where there is no such file."""
-    found: dict[str, dict[str, Any]] = {}
-    for case in ElementTree.parse(junit).iter("testcase") if junit.exists() else ():
-        one = _outcome(case)
-        if found.setdefault(one["test"], one)["outcome"] == PASSED:
-            found[one["test"]] = one  # a test that failed may have a second element, of its end
-    return list(found.values())
+    cases = [_outcome(case) for case in ElementTree.parse(junit).iter("testcase")] if junit.exists() else []
+    bad = {one["test"]: one for one in reversed(cases) if one["outcome"] != PASSED}
+    return list({one["test"]: bad.get(one["test"], one) for one in cases}.values())  # one may have a second, of its end
 
 
 def _outcome(case: ElementTree.Element) -> dict[str, Any]:
@@ -119,19 +115,20 @@ def _outcome(case: ElementTree.Element) -> dict[str, Any]:
         if element.tag in _OUTCOMES
     ]
     outcome, said = (*bad, (PASSED, None))[0]
-    test = f"{module.replace('.', '/')}.py::{name}" if module else name  # a module that was not collected has no class
-    return {"test": test, "outcome": outcome, "test_s": float(case.get("time", "0")), "said": said}
+    return {
+        "test": f"{module.replace('.', '/')}.py::{name}" if module else name,  # one that was not collected has no class
+        "outcome": outcome,
+        "test_s": float(case.get("time", "0")),
+        "said": said,
+    }
 
 
-def label(settings: Settings, trial: Trial) -> str:
-    """A trial in words."""
-    return trial.folder
-
-
-def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[DeviceTest]:
+def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
     """A row for each test, or one where none ran."""
     told = ended.said.get(0, {})
     if "tests" not in told:
-        return [DeviceTest(status=ended.status, reason=ended.reason)]
-    rows = [DeviceTest(**one, gpus=told["gpus"]) for one in told["tests"]]
-    return [replace(one, status=STATUS.get(one.outcome, FAILED), reason=one.said) for one in rows]
+        return [Record(status=ended.status, reason=ended.reason)]
+    return [
+        Record(**one, gpus=told["gpus"], status=STATUS.get(one["outcome"], FAILED), reason=one["said"])
+        for one in told["tests"]
+    ]

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import Exit
-from harness.records.envelope import FAILED
 from harness.report import page
 from harness.report.markdown import ABSENT, bullets, table
-from harness.report.results import Results, attempts
-from harness.studies.device_tests.program import PASSED, DeviceTest
+from harness.report.results import Results, verdict
+from harness.studies.device_tests.program import PASSED, Record
 
 CASES = Path(__file__).resolve().parents[3] / "docs" / "field-cases.md"
 
-_NAMED = re.compile(r"(tests/\S+\.py::test_\w+)")
+_NAMED = re.compile(r"^\|([^|]*)\|([^|]*)\|([^|]*)\| *(tests/\S+\.py::test_\w+) *\|$", re.MULTILINE)
+"""A line of its tables: case, behaviour, where it is tested, and by what."""
 _LEAD = (
     "Outcome of `pytest tests/device` on GPUs. A test with parameters counts once for each of them. The first table "
     "holds the tests that [the cases from the field](../../docs/field-cases.md) name, the second all others."
@@ -27,72 +27,61 @@ def named(path: Path = CASES) -> list[tuple[str, str, str]]:
     An empty cell stands for the one above it.
     """
     found, case, behaviour = [], "", ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) != 4 or not (test := _NAMED.fullmatch(cells[3])):
-            continue
-        case, behaviour = cells[0] or case, cells[1] or behaviour
-        if cells[2] == "GPU":
-            found.append((case, behaviour, test[1]))
+    for first, second, where, test in _NAMED.findall(path.read_text(encoding="utf-8")):
+        case, behaviour = first.strip() or case, second.strip() or behaviour
+        if where.strip() == "GPU":
+            found.append((case, behaviour, test))
     return found
 
 
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown, provenance last."""
-    rows, wanted = _rows(results), named()
+    rows, wanted = results.current(Record), named()
     cases = [[case, behaviour, f"`{function}`", _outcome(function, rows)] for case, behaviour, function in wanted]
     others = dict.fromkeys(
         _function(one) for one in rows if _function(one) not in {function for *_, function in wanted}
     )
     bad = [f"{one.outcome or one.status}: `{one.test}`: {one.reason}" for one in rows if one.outcome != PASSED]
     machines = dict.fromkeys(f"{one.gpus} x {one.machine}; {one.created}" for one in rows)
-    seconds = f"{len(rows)} tests in {sum(one.test_s for one in rows):.0f} s"
-    parts = [
-        _LEAD,
-        "## Cases from the field",
-        table(["case", "behaviour", "test", "outcome"], cases),
-        "## Other tests",
-        table(["test", "outcome"], [[f"`{one}`", _outcome(one, rows)] for one in others]),
-        "## Not passed",
-        bullets([*bad, *page.damaged(results)]),
-        "## Provenance",
-        page.provenance(results, [*machines, seconds]),
-    ]
-    return page.assemble("Tests on GPUs", parts)
+    return page.assemble(
+        "Tests on GPUs",
+        [
+            _LEAD,
+            "## Cases from the field",
+            table(["case", "behaviour", "test", "outcome"], cases),
+            "## Other tests",
+            table(["test", "outcome"], [[f"`{one}`", _outcome(one, rows)] for one in others]),
+            "## Not passed",
+            bullets([*bad, *page.damaged(results)]),
+            "## Provenance",
+            page.provenance(results, [*machines, f"{len(rows)} tests in {sum(one.test_s for one in rows):.0f} s"]),
+        ],
+    )
 
 
 def summary(results: Results) -> str:
     """What a command prints at its end."""
-    rows = _rows(results)
-    passed = sum(one.outcome == PASSED for one in rows)
-    bad = [f"not passed: {one}" for one in not_passed(rows, named())]
-    return "\n".join([f"{passed} of {len(rows)} tests passed", *bad, page.not_ok(results)])
+    rows = results.current(Record)
+    passed = f"{sum(one.outcome == PASSED for one in rows)} of {len(rows)} tests passed"
+    return "\n".join([passed, *(f"not passed: {one}" for one in not_passed(rows, named())), page.not_ok(results)])
 
 
 def status(results: Results) -> Exit:
     """Found where a test has failed; nothing where one that the cases name has not passed."""
-    rows = _rows(results)
-    if any(one.status == FAILED for one in rows):
-        return Exit.FOUND
-    return Exit.NOTHING if not_passed(rows, named()) else Exit.OK
+    rows = results.current(Record)
+    return verdict({one.status for one in rows}, bool(not_passed(rows, named())))
 
 
-def _rows(results: Results) -> list[DeviceTest]:
-    return [one for rows in attempts(results.of(DeviceTest)) for one in rows]
-
-
-def not_passed(rows: Sequence[DeviceTest], wanted: Sequence[tuple[str, str, str]]) -> list[str]:
+def not_passed(rows: Sequence[Record], wanted: Sequence[tuple[str, str, str]]) -> list[str]:
     """Tests that are wanted and are not there, or of which one parameter did not pass."""
-    outcomes: dict[str, set[str]] = {}
-    for one in rows:
-        outcomes.setdefault(_function(one), set()).add(one.outcome)
-    return sorted({function for *_, function in wanted if outcomes.get(function) != {PASSED}})
+    bad = {_function(one) for one in rows if one.outcome != PASSED}
+    return sorted({function for *_, function in wanted} - ({_function(one) for one in rows} - bad))
 
 
-def _function(one: DeviceTest) -> str:
+def _function(one: Record) -> str:
     return one.test.partition("[")[0]
 
 
-def _outcome(function: str, rows: Sequence[DeviceTest]) -> str:
+def _outcome(function: str, rows: Sequence[Record]) -> str:
     counts = Counter(one.outcome for one in rows if _function(one) == function)
     return ", ".join(f"{outcome} {count}" for outcome, count in sorted(counts.items())) or ABSENT

@@ -1,8 +1,6 @@
 """Faults injected into what the role-directed protocol runs."""
 
-from harness.studies.faults.mutants import (
-    Mutant,
-)
+from harness.studies.faults.mutants import Mutant
 from harness.study import Edit
 
 DIRECTED_MUTANTS = (
@@ -232,7 +230,7 @@ DIRECTED_MUTANTS = (
         "afdep",
         (Edit("vendor/elastic/reduce_epilogue.cuh", "[] { prim::bulk_wait(); });", "[] {});"),),
         budget=60,
-        tokens=160,
+        hunt=(("capacity", 160), ("most_tokens", 160)),
     ),
     Mutant(
         "the reduce epilogue, launched at a trigger, does not wait for the combine",
@@ -248,5 +246,20 @@ DIRECTED_MUTANTS = (
         ),
         budget=50,
         ends_in="AfdepError",
+    ),
+    Mutant(
+        "arrivals are added without releasing",
+        "memory order",
+        "afdep",
+        (
+            Edit(
+                "afdep/csrc/directed.cuh",
+                "add_release_sys(elastic::peer_word<std::uint64_t>(e, receivers.first + i, word), std::uint64_t{1});",
+                "detail::send(elastic::peer_word<std::uint64_t>(e, receivers.first + i, word).address(),"
+                " std::uint64_t{1}, prim::detail::land_add<std::uint64_t>);",
+            ),
+        ),
+        budget=2,
+        finder="race checker",
     ),
 )

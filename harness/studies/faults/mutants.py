@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from afdep.build import Fiber
 from harness.study import Edit
 
 
@@ -19,10 +18,9 @@ class Mutant:
         edits: that inject it.
         budget: seeds within which the hunt must find it.
         ends_in: the error that it must end in.
-        fiber: "thread" where only thread fibers can see it.
-        tokens: the hunt's capacity, where the small one never uses a slot of the kernel twice.
-        aborts: share of the seeds in which a rank gives up.
-        finder: "races" where the happens-before checker finds it and the hunt does not.
+        hunt: what the hunt that finds it has beside a small one: thread fibers where no others can see it, a capacity
+            where the small one never uses a slot of the kernel twice, ranks that give up.
+        finder: the happens-before checker where that finds it and the hunt does not.
     """
 
     name: str
@@ -31,13 +29,8 @@ class Mutant:
     edits: tuple[Edit, ...]
     budget: int
     ends_in: str = "MismatchError"
-    fiber: Fiber = "warp"
-    tokens: int | None = None
-    aborts: float = 0.0
-    finder: Literal["hunt", "races"] = "hunt"
-
-    def __str__(self) -> str:
-        return self.name.replace(" ", "-")
+    hunt: tuple[tuple[str, Any], ...] = ()
+    finder: Literal["hunt", "race checker"] = "hunt"
 
 
 @dataclass(frozen=True)
@@ -68,99 +61,114 @@ class Delay:
 
 _LAST_CTA = "if (prim::cta() == prim::num_ctas() - 1) "
 
-DELAYS = (
-    Delay("sender CTA", 1, (("vendor/elastic/dispatch.cuh", "  std::uint32_t parity = 0;\n"),), _LAST_CTA),
-    Delay("rows", 2, (("vendor/elastic/dispatch.cuh", "  prim::mbarrier_wait(loaded, parity);\n"),), _LAST_CTA),
-    Delay(
-        "counting CTA",
-        3,
-        (("vendor/elastic/notify.cuh", "  for_notify(e.num_ranks + e.num_experts, [&](int i) {\n    if (counted("),),
-        _LAST_CTA,
-    ),
-    Delay("counts", 4, (("vendor/elastic/notify.cuh", "    const int index = i < e.num_ranks ? 0"),)),
-    Delay(
-        "taking of counts",
-        5,
-        (("vendor/elastic/notify.cuh", "  for_notify(e.num_ranks, [&](int source) {\n"),),
-        "if (prim::warp() == 0) ",
-    ),
-    Delay(
-        "prefix sums",
-        6,
-        (("vendor/elastic/notify.cuh", "  if (prim::warp() == 0)\n    prefix_sum("),),
-        "if (prim::warp() == 1) ",
-    ),
-    Delay(
-        "arrival",
-        7,
-        (("afdep/csrc/directed.cuh", "  const std::int64_t word = elastic::workspace(e).arrival(phase, e.rank);\n"),),
-        _LAST_CTA,
-        arms=("afdep",),
-    ),
-    Delay(
-        "receiver",
-        8,
-        (("vendor/elastic/copy_epilogue.cuh", "  std::uint32_t parity = 0;\n"),),
-        "if (prim::cta() == 0) ",
-    ),
-    Delay(
-        "replies",
-        9,
-        (
-            ("vendor/elastic/combine.cuh", "  prim::elect([&] {\n    const int region"),
-            ("vendor/elastic/combine_columns.cuh", "  prim::sync_warp();\n  prim::elect("),
+DELAYS = {
+    one.name: one
+    for one in (
+        Delay("sender CTA", 1, (("vendor/elastic/dispatch.cuh", "  std::uint32_t parity = 0;\n"),), _LAST_CTA),
+        Delay("rows", 2, (("vendor/elastic/dispatch.cuh", "  prim::mbarrier_wait(loaded, parity);\n"),), _LAST_CTA),
+        Delay(
+            "counting CTA",
+            3,
+            (
+                (
+                    "vendor/elastic/notify.cuh",
+                    "  for_notify(e.num_ranks + e.num_experts, [&](int i) {\n    if (counted(",
+                ),
+            ),
+            _LAST_CTA,
         ),
-        "if (prim::cta() == prim::num_ctas() - 1 && prim::warp() != 0) ",
-    ),
-    Delay(
-        "collecting CTA",
-        10,
-        (
-            ("vendor/elastic/reduce_epilogue.cuh", "  for (int t = prim::cta() + prim::warp()"),
-            ("vendor/elastic/copy_replies.cuh", "  for (std::uint32_t parity = 0; t < e.num_tokens;"),
+        Delay("counts", 4, (("vendor/elastic/notify.cuh", "    const int index = i < e.num_ranks ? 0"),)),
+        Delay(
+            "taking of counts",
+            5,
+            (("vendor/elastic/notify.cuh", "  for_notify(e.num_ranks, [&](int source) {\n"),),
+            "if (prim::warp() == 0) ",
         ),
-        "if (prim::cta() == 0) ",
-    ),
-    Delay("rank", 11, (("vendor/elastic/dispatch.cuh", "  Protocol::open(e, kDispatch);\n"),), rank="last"),
-    Delay(
-        "barrier signal",
-        12,
-        (("vendor/elastic/barrier.cuh", "  prim::for_strided(prim::warp(), prim::num_warps(), e.num_ranks,\n"),),
-        arms=("m2n",),
-        rank="last",
-    ),
-)
-DELAY_BY_NAME = {delay.name: delay for delay in DELAYS}
+        Delay(
+            "prefix sums",
+            6,
+            (("vendor/elastic/notify.cuh", "  if (prim::warp() == 0)\n    prefix_sum("),),
+            "if (prim::warp() == 1) ",
+        ),
+        Delay(
+            "arrival",
+            7,
+            (
+                (
+                    "afdep/csrc/directed.cuh",
+                    "  const std::int64_t word = elastic::workspace(e).arrival(phase, e.rank);\n",
+                ),
+            ),
+            _LAST_CTA,
+            arms=("afdep",),
+        ),
+        Delay(
+            "receiver",
+            8,
+            (("vendor/elastic/copy_epilogue.cuh", "  std::uint32_t parity = 0;\n"),),
+            "if (prim::cta() == 0) ",
+        ),
+        Delay(
+            "replies",
+            9,
+            (
+                ("vendor/elastic/combine.cuh", "  prim::elect([&] {\n    const int region"),
+                ("vendor/elastic/combine_columns.cuh", "  prim::sync_warp();\n  prim::elect("),
+            ),
+            "if (prim::cta() == prim::num_ctas() - 1 && prim::warp() != 0) ",
+        ),
+        Delay(
+            "collecting CTA",
+            10,
+            (
+                ("vendor/elastic/reduce_epilogue.cuh", "  for (int t = prim::cta() + prim::warp()"),
+                ("vendor/elastic/copy_replies.cuh", "  for (std::uint32_t parity = 0; t < e.num_tokens;"),
+            ),
+            "if (prim::cta() == 0) ",
+        ),
+        Delay("rank", 11, (("vendor/elastic/dispatch.cuh", "  Protocol::open(e, kDispatch);\n"),), rank="last"),
+        Delay(
+            "barrier signal",
+            12,
+            (("vendor/elastic/barrier.cuh", "  prim::for_strided(prim::warp(), prim::num_warps(), e.num_ranks,\n"),),
+            arms=("m2n",),
+            rank="last",
+        ),
+    )
+}
+"""By name."""
 NUM_PLACES = 32
 """`kPlaces` of native/faults.cuh."""
 
 _NATIVE = Path(__file__).parent / "native"
-_OF_PREFIX = "    case {0}: return Family::template get<{0}, kUnroll, kThreads>();\n"
-_OF_THREADS = "    case {0}: return of_prefix<Family, 4, {0}>(prefix);\n"
 _OF_UNROLL = "    case {0}: return of_prefix<Family, {0}, 1024>(prefix);\n"
 
-_ONE_REDUCTION = (
-    Edit("afdep/csrc/kernels.hpp", "".join(map(_OF_PREFIX.format, (8, 4, 3))), ""),
+MARKS_AND_DELAYS = (
+    Edit("vendor/elastic/prim.cuh", "#endif\n", '#endif\n#include "faults.cuh"\n'),
+    *(edit for delay in DELAYS.values() for edit in delay.edits),
+    Edit("vendor/elastic/faults.cuh", "", (_NATIVE / "faults.cuh").read_text(encoding="utf-8")),
+    Edit("afdep/csrc/cuda_abi.cu", "", (_NATIVE / "faults_abi.cu").read_text(encoding="utf-8")),
+    Edit("afdep/csrc/sim_abi.cpp", "", (_NATIVE / "faults_sim.cpp").read_text(encoding="utf-8")),
+    # one reduction is left: for rows of a multiple of 2 KB and two rows without a branch, it sums any number
+    Edit(
+        "afdep/csrc/kernels.hpp",
+        "".join(map("    case {0}: return Family::template get<{0}, kUnroll, kThreads>();\n".format, (8, 4, 3))),
+        "",
+    ),
     Edit(
         "afdep/csrc/kernels.hpp", "default: return Family::template get<1,", "default: return Family::template get<2,"
     ),
-    Edit("afdep/csrc/kernels.hpp", "".join(map(_OF_THREADS.format, (512, 896))), ""),
+    Edit(
+        "afdep/csrc/kernels.hpp",
+        "".join(map("    case {0}: return of_prefix<Family, 4, {0}>(prefix);\n".format, (512, 896))),
+        "",
+    ),
     Edit("afdep/csrc/kernels.hpp", "".join(map(_OF_UNROLL.format, (3, 2))), ""),
     Edit(
         "afdep/csrc/kernels.hpp",
         "default: return of_prefix<Family, 1, 1024>(prefix);",
         "default: return of_long_rows<Family>(prefix, threads);",
     ),
-)
-"""The one for rows of a multiple of 2 KB and two rows without a branch is left: it sums any number."""
-
-MARKS_AND_DELAYS = (
-    Edit("vendor/elastic/prim.cuh", "#endif\n", '#endif\n#include "faults.cuh"\n'),
-    *(edit for delay in DELAYS for edit in delay.edits),
-    Edit("vendor/elastic/faults.cuh", "", (_NATIVE / "faults.cuh").read_text(encoding="utf-8")),
-    Edit("afdep/csrc/cuda_abi.cu", "", (_NATIVE / "faults_abi.cu").read_text(encoding="utf-8")),
-    Edit("afdep/csrc/sim_abi.cpp", "", (_NATIVE / "faults_sim.cpp").read_text(encoding="utf-8")),
-    *_ONE_REDUCTION,
 )
 """What every edited library has behind its fault: places that can be late, and how the host sets and reads them."""
 

@@ -12,13 +12,13 @@ from typing import Annotated, Any, ClassVar
 
 from afdep import Layout, routing
 from afdep.shapes import ExchangeShape
-from harness.core.fields import Count, LayoutName, Seed, Unit, Within
+from harness.core.fields import Count, LayoutName, Limit, Seed, Unit, Within
 from harness.core.plan import Plan
 from harness.errors import ConfigError
 from harness.ranks.cells import Shape
 from harness.records.envelope import FAILED, OK, VOID, Envelope
-from harness.studies.faults import rounds
 from harness.studies.faults.mutants import MARKS_AND_DELAYS, SHORT_ROWS
+from harness.studies.faults.rounds import KINDS
 from harness.studies.faults.trials import (
     ARMS,
     AS_SHIPPED,
@@ -26,9 +26,9 @@ from harness.studies.faults.trials import (
     EXACT,
     NOTHING,
     ON_GPUS,
+    Trial,
     on_gpus,
 )
-from harness.studies.faults.trials import Trial as Trial
 from harness.study import Backend, Batch, Block, Ended, Said
 
 BACKENDS = {"sim": ("harness.studies.faults.simulator",), "cuda": ("harness.studies.faults.device",)}
@@ -42,8 +42,6 @@ SIMULATED = f"{MACHINE}, small"
 _HIDDEN_STEP = 1024
 """Rows of which the only reduction of the libraries takes any number."""
 _START_S, _TRIAL_S, _HUNT_S = 8.0, 0.5, 12.0
-
-Time = Annotated[float, Within(0.01, 86_400), Unit("s")]
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,9 @@ class Settings:
     shape: Shape
     rounds: Count
     late_us: Annotated[int, Within(1), Unit("us")]
-    timeout_s: Time
-    stuck_s: Time
-    limit_s: Time
+    timeout_s: Limit
+    stuck_s: Limit
+    limit_s: Limit
     seed: Seed
     shipped_seeds: Count
 
@@ -91,7 +89,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Envelope):
+class Record(Envelope):
     """What came of one library, in the hunt or on GPUs under one delay.
 
     Args:
@@ -133,28 +131,22 @@ class Outcome(Envelope):
     marked: bool | None = None
 
 
-Record = Outcome
-
-
 def machine(settings: Settings) -> str | None:
     """The machine whose constants the hunt has, but for its size."""
     return MACHINE if "sim" in settings.backends else None
 
 
-def blocks(settings: Settings, done: Sequence[Outcome]) -> Sequence[Block]:
+def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
     """The hunts, and the starts on GPUs; one round."""
-    if done:
-        return ()
-    made = {"sim": tuple(_hunts()), "cuda": tuple(_starts(settings))}
-    return [Block(made[backend]) for backend in settings.backends]
+    made = {"sim": _hunts(), "cuda": _starts(settings)}
+    return () if done else [Block(tuple(made[backend])) for backend in settings.backends]
 
 
 def _hunts() -> Iterator[Batch]:
-    for arm in ARMS:
-        yield Batch((Trial(NOTHING, arm),), expected_s=_HUNT_S)
-    for one in ON_GPUS:
-        edits = (*one.mutant.edits, *SHORT_ROWS)
-        yield Batch((Trial(one.name, one.mutant.arm),), edits=edits, expected_s=_HUNT_S)
+    trials = [*(Trial(NOTHING, arm) for arm in ARMS), *(Trial(one.name, one.mutant.arm) for one in ON_GPUS.values())]
+    for one in trials:
+        edits = (*one.fault.mutant.edits, *SHORT_ROWS) if one.fault else ()
+        yield Batch((one,), edits=edits, expected_s=_HUNT_S)
 
 
 def _starts(settings: Settings) -> Iterator[Batch]:
@@ -166,13 +158,12 @@ def _starts(settings: Settings) -> Iterator[Batch]:
     ordered = sorted(on_gpus(settings.layouts), key=lambda one: (*place(one), one.expects == CAUGHT))
     for (_, layout), group in itertools.groupby(ordered, key=place):
         trials = tuple(group)
-        libraries = dict.fromkeys(one.injected for one in trials if one.control != AS_SHIPPED)
         yield Batch(
             trials,
             "cuda",
             layout,
             edits=MARKS_AND_DELAYS,
-            libraries=tuple(libraries),
+            libraries=tuple(dict.fromkeys(one.injected for one in trials if one.control != AS_SHIPPED)),
             limit_s=settings.limit_s,
             expected_s=_START_S + _TRIAL_S * len(trials),
         )
@@ -180,62 +171,53 @@ def _starts(settings: Settings) -> Iterator[Batch]:
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
     """Hunt, or run rounds on this rank."""
-    found: Iterator[Said] = importlib.import_module(BACKENDS[batch.backend][0]).run(batch, group)
-    return found
+    yield from importlib.import_module(BACKENDS[batch.backend][0]).run(batch, group)
 
 
-def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Outcome]:
-    """One row; none where the processes left behind the trial before."""
+def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
+    """One row, by the gravest of what its ranks say; none where the processes left behind the trial before."""
     if not (ended.said or ended.endings or ended.void):
         return []
-    row = Outcome(**vars(trial), expects=trial.expects, late_us=plan.settings.late_us if trial.late else 0)
-    return [_hunted(row, ended) if trial.layout is None else _measured(row, plan.settings, trial, ended)]
+    said = dict(sorted(ended.said.items()))
+    missing = sorted(set(trial.places).difference(*(one["marks"] for one in said.values()))) if trial.layout else []
+    row = Record(**vars(trial), expects=trial.expects, **_figures(plan.settings, trial, ended, not missing))
+    kind = next((one for one in KINDS if one in {told["ended"] for told in said.values()}), None)
+    if ended.status != OK and (kind is None or row.expects == EXACT):
+        is_found = row.expects == EXACT and (kind is not None or not ended.void)
+        return [replace(row, status=FAILED if is_found else VOID, reason=ended.reason)]
+    words = [f"rank {rank}: {one['failed']}" for rank, one in said.items() if one["ended"] == kind]
+    reason = "; ".join(words) if trial.layout else ended.reason
+    if missing:
+        return [replace(row, status=VOID, reason=f"places {missing} never ran{f'; {reason}' if reason else ''}")]
+    return [replace(row, caught=kind, said=reason or None)]
 
 
-def _hunted(row: Outcome, ended: Ended) -> Outcome:
-    row, said = replace(row, machine=SIMULATED), ended.said.get(0, {})
-    if "seeds" not in said:
-        failed = row.expects == EXACT and ended.status == FAILED
-        return replace(row, status=FAILED if failed else VOID, reason=ended.reason)
-    row, reason = replace(row, seeds=said["seeds"], native_digest=said["digest"]), said["reason"]
-    if reason is not None and row.expects == EXACT:
-        return replace(row, status=FAILED, reason=reason)
-    return replace(row, caught=None if reason is None else said["finder"], said=reason)
-
-
-def _measured(row: Outcome, settings: Settings, trial: Trial, ended: Ended) -> Outcome:
+def _figures(settings: Settings, trial: Trial, ended: Ended, marked: bool) -> dict[str, Any]:
+    """What ran, in numbers: of the hunt, or of all ranks."""
+    said = list(ended.said.values())
+    digest = next((one["digest"] for one in said if "digest" in one), None)
+    if trial.layout is None:
+        return {"machine": SIMULATED, "native_digest": digest, "seeds": said[0]["seeds"] if said else None}
     shape = {name: held for name, held in vars(trial.shape(settings.shape)).items() if name != "exchanges"}
-    row = replace(row, **shape, ranks_per_gpu=ended.opened.get(0, {}).get("ranks_per_gpu", 1))
-    kind, reason = rounds.together(ended)
-    reports = [one for one in ended.said.values() if "ended" in one]
-    missing = sorted(set(trial.places) - {place for one in reports for place in one["marks"]})
-    if reports:
-        digest = next((one["digest"] for one in reports if one["digest"]), None)
-        exchanges, exact = max(one["exchanges"] for one in reports), min(one["exact"] for one in reports)
-        row = replace(row, exchanges=exchanges, exact=exact, marked=not missing, native_digest=digest)
-    if kind == VOID or (kind != EXACT and row.expects == EXACT):
-        return replace(row, status=VOID if kind == VOID else FAILED, reason=reason)
-    if reports and missing:
-        return replace(row, status=VOID, reason=f"places {missing} never ran{f'; {reason}' if reason else ''}")
-    if kind not in (EXACT, *rounds.WEIGHT):
-        return replace(row, status=VOID, reason=reason)
-    return replace(row, caught=None if kind == EXACT else kind, said=reason)
+    counts = {
+        "native_digest": digest,
+        "late_us": settings.late_us if trial.late else 0,
+        "ranks_per_gpu": ended.opened.get(0, {}).get("ranks_per_gpu", 1),
+        "exchanges": max((one["exchanges"] for one in said), default=None),
+        "exact": min((one["exact"] for one in said), default=None),
+        "marked": marked if said else None,
+    }
+    return {**shape, **counts}
 
 
-def label(settings: Settings, trial: Trial) -> str:
-    """A trial in words."""
-    where = trial.layout or "hunt"
-    return f"{trial.control} ({trial.arm}, {where}{f', late {trial.late}' if trial.late else ''})"
-
-
-def figure(rows: Sequence[Outcome]) -> str:
+def figure(rows: Sequence[Record]) -> str:
     """What came of a trial, in words."""
     (one,) = rows
     count = f"{one.exchanges} exchanges" if one.seeds is None else f"{one.seeds} seeds"
     return f"{outcome(one)}, {count}{f': {one.said}' if one.said else ''}"
 
 
-def outcome(one: Outcome) -> str:
+def outcome(one: Record) -> str:
     """exact, passed, void or failed, or what caught the fault: the one word of tables."""
     if one.status != OK:
         return one.status

@@ -2,15 +2,14 @@
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from harness.errors import Exit
-from harness.records.envelope import FAILED, OK, VOID
+from harness.records.envelope import OK, VOID
 from harness.report import page
 from harness.report.markdown import ABSENT, KIND_OF_BACKEND, bullets, table
-from harness.report.results import Results, attempts
-from harness.studies.faults.program import Outcome, outcome
+from harness.report.results import Results, counts, verdict
+from harness.studies.faults.program import Record, outcome
 from harness.studies.faults.trials import EXACT
 
 _ERROR = re.compile(r"\b([A-Z]\w+Error): ")
@@ -29,68 +28,61 @@ _LEAD = (
 
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown, provenance last."""
-    rows = _rows(results)
+    rows = results.current(Record)
     said = [
         f"{outcome(one)}: {one.control} ({one.layout}{f', late {one.late}' if one.late else ''}): {reason}"
         for one in rows
         if one.backend == "cuda" and (reason := one.said or one.reason)
     ]
-    parts = [
-        _LEAD,
-        "## Injected faults",
-        _faults([one for one in rows if one.expects != EXACT]),
-        "## Kernels that must be exact",
-        _exact([one for one in rows if one.expects == EXACT]),
-        "## What was said on GPUs",
-        bullets(said, "Nothing."),
-        "## Void, failed or missing",
-        page.not_ok(results),
-        "## Provenance",
-        page.provenance(results, _runs(rows)),
-    ]
-    return page.assemble(f"Faults {results.name}", parts)
+    return page.assemble(
+        f"Faults {results.name}",
+        [
+            _LEAD,
+            "## Injected faults",
+            _faults([one for one in rows if one.expects != EXACT]),
+            "## Kernels that must be exact",
+            _exact([one for one in rows if one.expects == EXACT]),
+            "## What was said on GPUs",
+            bullets(said, "Nothing."),
+            "## Void, failed or missing",
+            page.not_ok(results),
+            "## Provenance",
+            page.provenance(results, _runs(rows)),
+        ],
+    )
 
 
 def summary(results: Results) -> str:
     """What a command prints at its end."""
-    rows = _rows(results)
+    rows = results.current(Record)
     lines = []
-    for kind in dict.fromkeys((one.backend, one.expects) for one in rows):
-        counts = Counter(outcome(one) for one in rows if (one.backend, one.expects) == kind)
-        words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-        lines.append(f"{KIND_OF_BACKEND[kind[0]]}, must be {kind[1]}: {words}")
+    for backend, expects in dict.fromkeys((one.backend, one.expects) for one in rows):
+        ends = [outcome(one) for one in rows if (one.backend, one.expects) == (backend, expects)]
+        lines.append(f"{KIND_OF_BACKEND[backend]}, must be {expects}: {counts(ends)}")
     return "\n".join([*lines, page.not_ok(results)])
 
 
 def status(results: Results) -> Exit:
     """Found where kernels that had to be exact are not; nothing where all is void or a trial was not run."""
-    rows = _rows(results)
-    if any(one.status == FAILED for one in rows):
-        return Exit.FOUND
+    rows = results.current(Record)
     idle = any(one.status == VOID and one.exchanges is None and one.seeds is None for one in rows)
-    missing = any(page.num_missing(part) for part in results.parts)
-    return Exit.NOTHING if idle or missing or all(one.status == VOID for one in rows) else Exit.OK
+    return verdict({one.status for one in rows}, idle or any(map(page.num_missing, results.parts)))
 
 
-def _rows(results: Results) -> list[Outcome]:
-    return [rows[0] for rows in attempts(results.of(Outcome), "backend", "control", "arm", "layout", "late")]
-
-
-def _faults(rows: Sequence[Outcome]) -> str:
+def _faults(rows: Sequence[Record]) -> str:
     """One line for each fault and delay; the hunt's outcome stands in the fault's first."""
-    lines = []
+    lines: list[list[str | None]] = []
     for control in dict.fromkeys(one.control for one in rows):
         own = [one for one in rows if one.control == control]
-        hunts = [one for one in own if one.backend == "sim"]
-        trials: list[Outcome | None] = [one for one in own if one.backend == "cuda"]
-        first = [control, f"`{own[0].arm}`", _hunted(hunts[0]) if hunts else ABSENT]
-        for head, trial in itertools.zip_longest([first], trials or [None]):
-            lines.append([*(head or ("", "", "")), *_measured(trial)])
+        hunt = next((one for one in own if one.backend == "sim"), None)
+        first = [control, f"`{own[0].arm}`", hunt and _hunted(hunt)]
+        measured = [_measured(one) for one in own if one.backend == "cuda"] or [[None] * 4]
+        lines += [[*head, *cells] for head, cells in itertools.zip_longest([first], measured, fillvalue=[""] * 3)]
     header = ["without the guard", "arm", "simulated: seeds until found", "layout", "measured: late", "outcome"]
     return table([*header, "exchanges played"], lines, (6,))
 
 
-def _hunted(one: Outcome) -> str:
+def _hunted(one: Record) -> str:
     if one.status != OK:
         return outcome(one)
     if one.caught is None:
@@ -99,34 +91,30 @@ def _hunted(one: Outcome) -> str:
     return one.caught if one.caught != "hunt" else f"{one.seeds}{f', {named[1]}' if named else ''}"
 
 
-def _measured(one: Outcome | None) -> list[str]:
-    if one is None:
-        return [ABSENT] * 4
-    late = f"{one.late}, {one.late_us} us" if one.late else ABSENT
-    return [str(one.layout), late, outcome(one), ABSENT if one.status == VOID else f"{one.exchanges:,}"]
+def _measured(one: Record) -> list[str | None]:
+    late = f"{one.late}, {one.late_us} us" if one.late else None
+    return [one.layout, late, outcome(one), None if one.status == VOID else f"{one.exchanges:,}"]
 
 
-def _exact(rows: Sequence[Outcome]) -> str:
+def _exact(rows: Sequence[Record]) -> str:
     """A column for the hunt, and one for each arm and layout that was measured."""
     hunts = ", ".join(f"`{one.arm}` {outcome(one)}, {one.seeds:,} seeds" for one in rows if one.backend == "sim")
-    trials = {(one.control, one.late, one.layout, one.arm): one for one in rows if one.backend == "cuda"}
-    places = list(dict.fromkeys(key[2:] for key in trials))
-    lines = [["simulated: the hunt, whose schedules delay", hunts or ABSENT, *[ABSENT] * len(places)]]
-    for control, late in dict.fromkeys(key[:2] for key in trials):
-        own = [trials.get((control, late, *place)) for place in places]
-        late_us = next(one.late_us for one in own if one)
-        cells = [
-            ABSENT if one is None else outcome(one) + f", {one.exact:,} exchanges" * (one.status == OK) for one in own
-        ]
-        lines.append([f"late {late}, {late_us} us" if late else control, ABSENT, *cells])
-    return table(["kernels", "simulated", *(f"measured: {layout} `{arm}`" for layout, arm in places)], lines)
+    trials = [one for one in rows if one.backend == "cuda"]
+    places = dict.fromkeys((one.layout, one.arm) for one in trials)
+    cells: dict[str, dict[tuple[str | None, str], str]] = {}
+    for one in trials:
+        kernels = f"late {one.late}, {one.late_us} us" if one.late else one.control
+        said = outcome(one) + f", {one.exact:,} exchanges" * (one.status == OK)
+        cells.setdefault(kernels, {})[one.layout, one.arm] = said
+    lines = [[kernels, None, *map(own.get, places)] for kernels, own in cells.items()]
+    header = ["kernels", "simulated", *(f"measured: {layout} `{arm}`" for layout, arm in places)]
+    return table(header, [["simulated: the hunt, whose schedules delay", hunts or None, *[None] * len(places)], *lines])
 
 
-def _runs(rows: Sequence[Outcome]) -> list[str]:
+def _runs(rows: Sequence[Record]) -> list[str]:
     """Which kernels had to be exact, what shares a GPU, and the shapes that GPUs ran."""
     own = [one for one in rows if one.backend == "cuda"]
     digests = sorted({str(one.native_digest) for one in rows if one.expects == EXACT and one.native_digest})
-    exact = f"native digests of the kernels as shipped, and with marks and delays: {', '.join(digests) or ABSENT}"
     shared = sorted(
         {f"{one.layout}: {one.ranks_per_gpu} ranks a GPU, under MPS" for one in own if one.ranks_per_gpu > 1}
     )
@@ -137,4 +125,8 @@ def _runs(rows: Sequence[Outcome]) -> list[str]:
             for one in own
         }
     )
-    return [exact, *shared, *shapes]
+    return [
+        f"native digests of the kernels as shipped, and with marks and delays: {', '.join(digests) or ABSENT}",
+        *shared,
+        *shapes,
+    ]

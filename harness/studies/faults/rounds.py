@@ -1,24 +1,29 @@
-"""What a rank does in a trial, without a GPU in sight: rounds until one is not exact; and what all ranks make of it."""
+"""What a rank does in a trial, without a GPU in sight: rounds until one is not exact, and what it says of them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from afdep.device_errors import DeviceError
 from afdep.errors import AfdepError, MismatchError
-from harness.records.envelope import VOID
 from harness.records.errors import HarnessError
-from harness.study import Ended, VoidError
+from harness.studies.faults.trials import EXACT
+from harness.study import VoidError
 
-EXACT, MISMATCH, NAMED, FAULT, STUCK, LEFT = "exact", "mismatch", "named error", "device fault", "hang", "peer lost"
-BROKEN = "harness error"
-"""What a rank's rounds end in. The last is an error that neither kernels nor CUDA have raised, and says nothing."""
+MISMATCH, NAMED, FAULT, STUCK = "mismatch", "named error", "device fault", "hang"
+HUNT, RACES = "hunt", "race checker"
+KINDS = (FAULT, STUCK, NAMED, MISMATCH, HUNT, RACES)
+"""What finds a fault: what kernels end in on GPUs, the one that says the most first, since a rank that faults leaves
+its peers to time out; and on the simulator what looks for it.
+"""
 
-WEIGHT = (FAULT, STUCK, NAMED, MISMATCH)
-"""What kernels can end in, the one that says the most first: a rank that faults leaves its peers to time out."""
+LOST = "lost rank"
+"""What a rank ends in that a peer or the harness fails: it says nothing of kernels."""
 
-ENDING = (FAULT, STUCK, LEFT, BROKEN)
-"""Those that end its process."""
+ENDING = (FAULT, STUCK)
+"""Those behind which a process is of no more use."""
+
+_RAISED = ((MismatchError, MISMATCH), (DeviceError, FAULT), (AfdepError, NAMED))
 
 
 class RoundError(HarnessError):
@@ -35,95 +40,78 @@ class RoundError(HarnessError):
         self.kind, self.exact = kind, exact
 
 
-@dataclass
-class Report:
-    """What a rank says of a trial; plain data, as JSON takes it.
+def run_trial(
+    make: Callable[[], Any], rounds: int, agree: Callable[[str], Sequence[str]], facts: dict[str, Any]
+) -> bool:
+    """A rank's part of a trial, from the making of its Buffer to its giving back; collective.
 
     Args:
-        ended: one of the words above.
-        reason: in words, or None where all is exact.
-        exchanges: run by this rank, those of the last round included.
-        exact: of these, compared and without a difference.
-        marks: numbers of the places that ran on this rank.
-        digest: of the loaded library, as it reports it.
+        make: this rank: `digest` of the loaded library, `exchanges` of a round, `run_round(number)`, which gives how
+            many of them were exact or raises what ended them, `marks()` of the places that ran, and `close()`.
+        rounds: at most; the first that is not exact on some rank is the last.
+        agree: what every rank's round ended in, by rank; collective.
+        facts: takes what this rank says, as JSON takes it: what it `ended` in; `exchanges` that it ran, those of the
+            last round included; how many of these were compared and `exact`; `marks`: numbers of the places that ran;
+            the `digest`; and, where not all went well, `failed`, in words.
+
+    Returns:
+        Whether this process can run another trial.
+
+    Raises:
+        VoidError: of the rank's making.
     """
+    facts.update(ended=EXACT, exchanges=0, exact=0, marks=())
+    try:
+        with _noted(facts):
+            rank = make()
+        if facts["ended"] == EXACT:
+            _run_rounds(rank, rounds, agree, facts)
+        if facts["ended"] not in ENDING:
+            agree(EXACT)
+            return True
+    except VoidError:
+        raise
+    except Exception as error:
+        before = f"{facts['failed']}; then " if "failed" in facts else ""
+        facts.update(ended=facts["ended"] if before else LOST, failed=before + words(error))
+    return False
 
-    ended: str = EXACT
-    reason: str | None = None
-    exchanges: int = 0
-    exact: int = 0
-    marks: tuple[int, ...] = ()
-    digest: str | None = None
 
-    def leave(self, lost: Exception) -> None:
-        """This rank can run no other trial, for a peer's sake or its own; what it has found before stays."""
-        before = None if self.ended == EXACT else f"{self.reason}; then "
-        self.ended, self.reason = LEFT if before is None else self.ended, f"{before or ''}{words(lost)}"
-
-
-Agree = Callable[[str], Sequence[str]]
-"""What every rank's round ended in, by rank; collective. Raises RoundError where a peer is gone."""
-
-
-def run_rounds(rank: Any, rounds: int, exchanges: int, agree: Agree, report: Report) -> None:
-    """Run rounds until one is not exact on some rank, and fill the report.
-
-    Args:
-        rank: this one, its Buffer made: `digest` of the loaded library, `marks()` of the places that ran, and
-            `run_round(number)`, which gives how many exchanges were exact or raises what ended them.
-        rounds: at most.
-        exchanges: of a round.
-        agree: with the other ranks.
-        report: of this rank.
-    """
-    report.digest = rank.digest
+def _run_rounds(rank: Any, rounds: int, agree: Callable[[str], Sequence[str]], facts: dict[str, Any]) -> None:
+    facts["digest"] = rank.digest
     for number in range(rounds):
-        report.exchanges += exchanges
-        try:
-            report.exact += rank.run_round(number)
-        except Exception as error:
-            report.exact += getattr(error, "exact", 0)
-            report.ended, report.reason = kind_of(error), words(error)
-        report.marks = tuple(rank.marks())
-        if report.ended in ENDING:
+        facts["exchanges"] += rank.exchanges
+        with _noted(facts):
+            facts["exact"] += rank.run_round(number)
+        facts["marks"] = rank.marks()
+        if facts["ended"] in ENDING:
             return
-        try:
-            if any(one != EXACT for one in agree(report.ended)):
-                return
-        except RoundError as lost:
-            report.leave(lost)
-            return
+        if set(agree(facts["ended"])) != {EXACT}:
+            break
+    rank.close()
 
 
-def kind_of(error: Exception) -> str:
-    """What an exception says of the device: a fault where CUDA itself refuses, and nothing where the harness fails."""
-    if isinstance(error, RoundError):
-        return error.kind
-    if isinstance(error, VoidError):
-        return VOID
-    if isinstance(error, MismatchError):
-        return MISMATCH
-    if isinstance(error, AfdepError) and not isinstance(error, DeviceError):
-        return NAMED
-    of_cuda = isinstance(error, DeviceError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
-    return FAULT if of_cuda else BROKEN
+@contextmanager
+def _noted(facts: dict[str, Any]) -> Iterator[None]:
+    """What an error says of kernels becomes facts; one that says nothing of them goes on."""
+    try:
+        yield
+    except Exception as error:
+        if (kind := kind_of(error)) is None:
+            raise
+        facts.update(ended=kind, failed=words(error), exact=facts["exact"] + getattr(error, "exact", 0))
+
+
+def kind_of(error: Exception) -> str | None:
+    """What an exception says of kernels: a fault where CUDA itself refuses; None where a peer or the harness fails."""
+    of_torch = FAULT if isinstance(error, RuntimeError) and "CUDA error" in str(error) else None
+    return getattr(error, "kind", None) or next(
+        (kind for raised, kind in _RAISED if isinstance(error, raised)),
+        of_torch,
+    )
 
 
 def words(error: Exception) -> str:
     """An exception in one line."""
     text = next(iter(str(error).splitlines()), "no message")
-    return text if isinstance(error, RoundError | VoidError) else f"{type(error).__name__}: {text}"
-
-
-def together(ended: Ended) -> tuple[str | None, str | None]:
-    """What the ranks ended in together, and the words of those that say it; None where nobody can tell."""
-    said = {rank: one for rank, one in sorted(ended.said.items()) if "ended" in one}
-    for kind in (VOID, *WEIGHT):
-        if words_of := [f"rank {rank}: {one['reason']}" for rank, one in said.items() if one["ended"] == kind]:
-            return kind, "; ".join(words_of)
-    if ended.status == VOID:
-        return VOID, ended.reason
-    silent = [rank for rank in range(ended.num_ranks) if rank not in said]
-    gone = [f"rank {rank}: {ended.endings.get(rank, 'said nothing of this trial')}" for rank in silent]
-    gone += [f"rank {rank}: {one['reason']}" for rank, one in said.items() if one["ended"] in (LEFT, BROKEN)]
-    return (None, "; ".join(gone)) if gone else (EXACT, None)
+    return text if isinstance(error, RoundError) else f"{type(error).__name__}: {text}"

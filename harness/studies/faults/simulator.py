@@ -10,27 +10,28 @@ from typing import Any
 from uuid import uuid4
 
 from afdep import build
-from afdep.build import Fiber
 from afdep.digest import native_digest
 from afdep.errors import BuildError
-from afdep.proof.hunt import run_seed
+from afdep.proof.hunt import run_seeds
 from afdep.proof.scenario import Hunt
 from afdep.sources import RECIPES
 from afdep.tree import root
 from harness.core import trees
 from harness.core.process import in_words, last_line
-from harness.studies.faults.mutants import SHORT_ROWS, Mutant
-from harness.studies.faults.trials import MUTANT_BY_NAME
-from harness.study import Batch, Edit, Said, VoidError
-
-CLEAN = "clean"
-"""What the race checker says where it finds nothing."""
+from harness.studies.faults.mutants import Mutant
+from harness.studies.faults.rounds import HUNT, RACES
+from harness.studies.faults.trials import EXACT, MUTANTS, NOTHING
+from harness.study import Batch, Said, VoidError
 
 _UNITS = ("afdep/csrc/sim_abi.cpp", "afdep/csrc/sim_buffers.cpp")
 """The units that kernels are compiled in; all others are compiled once for every fault."""
-_RACE_SEEDS = 2
-_RACE_FLAGS = ("-g", "-DSIMGPU_RACES")
-_WARNING = "WARNING: ThreadSanitizer: data race"
+_FLAGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "warp": ((), ()),
+    "thread": (("-DSIMGPU_THREAD_FIBERS",), ()),
+    "races": (("-g", "-DSIMGPU_RACES"), ("-fsanitize=thread",)),
+}
+"""Flags of all units, and of those with kernels alone: the engine is not checked, and what both define is its."""
+_CLEAN, _WARNING = "clean", "WARNING: ThreadSanitizer: data race"
 _MOST_RANDOM_BITS = 28
 """Shadow memory has its place: where mappings are spread wider than this, the checker does not start."""
 
@@ -59,83 +60,68 @@ print("clean")
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
-    """Hunt the one trial of a batch.
+    """Look for the fault of the one trial of a batch.
 
     Raises:
         VoidError: this machine cannot build or check it.
     """
-    (trial,), settings = batch.trials, group.settings
-    mutant = MUTANT_BY_NAME.get(trial.control)
+    (trial,) = batch.trials
+    mutant = MUTANTS.get(trial.control) or Mutant(NOTHING, "none", trial.arm, (), group.settings.shipped_seeds)
     try:
-        tree = edited(batch.edits, group.folder)
-        if mutant is None:
-            told = _seeds(Hunt.small(trial.arm, library=build.build()), settings.shipped_seeds)
-        elif mutant.finder == "races":
-            told = _races(mutant, races(tree))
-        else:
-            told = _seeds(hunt_of(mutant, built(tree, mutant.fiber)), mutant.budget)
-        yield Said(0, {**told, "digest": str(native_digest("sim", tree))})
+        tree = trees.copied(root(), group.folder, batch.edits)
+        kind = "races" if mutant.finder == RACES else str(dict(mutant.hunt).get("fiber", "warp"))
+        library = built(tree, kind) if batch.edits else build.build()
+        seeds, reason = {HUNT: _hunted, RACES: raced}[mutant.finder](mutant, library)
     except (BuildError, OSError, subprocess.CalledProcessError) as error:
         raise VoidError(f"{in_words(error)} {last_line(getattr(error, 'stderr', None) or '')}".strip()) from error
+    found = {"ended": EXACT} if reason is None else {"ended": mutant.finder, "failed": reason}
+    yield Said(0, {**found, "seeds": seeds, "digest": str(native_digest("sim", tree))})
 
 
-def hunt_of(mutant: Mutant, library: Path) -> Hunt:
-    """The hunt that must find a fault."""
-    shape = {} if mutant.tokens is None else {"capacity": mutant.tokens, "most_tokens": mutant.tokens}
-    return Hunt.small(mutant.arm, library=library, fiber=mutant.fiber, aborts=mutant.aborts, **shape)
+def _hunted(mutant: Mutant, library: Path) -> tuple[int, str | None]:
+    """Seeds until one fails, and how it fails."""
+    hunt = Hunt.small(mutant.arm, library=library, **dict(mutant.hunt))
+    finding = next(run_seeds(hunt, range(mutant.budget)), None)
+    return (mutant.budget, None) if finding is None else (finding.seed + 1, str(finding))
 
 
-def _seeds(hunt: Hunt, budget: int) -> dict[str, Any]:
-    """Seeds until one fails: how many, and how it fails."""
-    findings = ((seed + 1, str(found)) for seed in range(budget) if (found := run_seed(hunt, seed)) is not None)
-    seeds, reason = next(findings, (budget, None))
-    return {"finder": "hunt", "seeds": seeds, "reason": reason}
+def built(tree: Path, kind: str = "warp") -> Path:
+    """The native library of an edited tree, from the cache if it is there.
+
+    Args:
+        tree: a copy of this process's.
+        kind: of its fibers, warp or thread; or races, for the race checker.
+    """
+    flags, of_kernels = _FLAGS[kind]
+    return _compiled(tree, f"mutant_{kind}.so", _UNITS, *flags, "-shared", str(_engine(*flags)), *of_kernels)
 
 
-def _races(mutant: Mutant, library: Path) -> dict[str, Any]:
-    """What the race checker says of some seeds.
+def raced(mutant: Mutant, library: Path) -> tuple[int, str | None]:
+    """What the checker finds in the exchanges of some seeds, of one Buffer or two.
+
+    Returns:
+        How many seeds, and that there is a data race, or None.
 
     Raises:
         VoidError: it has not run to its end, and has found nothing.
     """
-    said = report(library, mutant.arm, _RACE_SEEDS)
-    if said != CLEAN and _WARNING not in said:
-        raise VoidError(f"race checker: expected a data race or {CLEAN!r}, received {last_line(said)!r}")
-    return {"finder": "race checker", "seeds": _RACE_SEEDS, "reason": None if said == CLEAN else "data race"}
-
-
-def edited(edits: Sequence[Edit], folder: Path) -> Path:
-    """A copy of this process's tree with some edits, in a new folder below `folder`."""
-    return trees.copied(root(), folder, edits)
-
-
-def build_with(mutant: Mutant, folder: Path) -> Path:
-    """The native library of a copy of the tree with a fault in it."""
-    return built(edited((*mutant.edits, *SHORT_ROWS), folder), mutant.fiber)
-
-
-def built(tree: Path, fiber: Fiber = "warp") -> Path:
-    """The native library of an edited tree, from the cache if it is there."""
-    flags = ("-DSIMGPU_THREAD_FIBERS",) * (fiber == "thread")
-    return _compiled(tree, f"mutant_{fiber}.so", _UNITS, *flags, "-shared", str(_engine(*flags)))
-
-
-def races(tree: Path | None = None) -> Path:
-    """The kernels of a tree compiled for the race checker, with an engine that is not: what both define is its."""
-    flags = (*_RACE_FLAGS, "-shared", str(_engine(*_RACE_FLAGS)), "-fsanitize=thread")
-    return _compiled(tree or root(), "races.so", _UNITS, *flags)
-
-
-def report(library: Path, arm: str, seeds: int) -> str:
-    """What the checker says of the exchanges of some seeds, of one Buffer or two."""
     runtime = subprocess.run(["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True)
-    settings = {"LD_PRELOAD": runtime.stdout.strip(), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
     setting = Path("/proc/sys/vm/mmap_rnd_bits")
     fixed = ["setarch", "-R"] if setting.exists() and int(setting.read_text()) > _MOST_RANDOM_BITS else []
-    command = [*fixed, sys.executable, "-c", _PROGRAM, arm, str(seeds), str(library)]
-    environ = os.environ | settings | {"PYTHONPATH": str(root())}
+    environ = {
+        **os.environ,
+        "LD_PRELOAD": runtime.stdout.strip(),
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+        "PYTHONPATH": str(root()),
+    }
+    command = [*fixed, sys.executable, "-c", _PROGRAM, mutant.arm, str(mutant.budget), str(library)]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
-    return CLEAN if (done.returncode, done.stdout.strip()) == (0, CLEAN) else done.stderr
+    if (done.returncode, done.stdout.strip()) == (0, _CLEAN):
+        return mutant.budget, None
+    if _WARNING not in done.stderr:
+        received = last_line(done.stderr or done.stdout)
+        raise VoidError(f"race checker: expected a data race or {_CLEAN!r}, received {received!r}")
+    return mutant.budget, "data race"
 
 
 @cache
@@ -152,15 +138,16 @@ def _compiled(tree: Path, name: str, units: Sequence[str], *flags: str) -> Path:
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         unfinished = output.with_suffix(f".{uuid4().hex}")
-        shared = [flag for flag in RECIPES["sim"].flags if flag != "-shared"]
         command = [
             "g++",
-            *shared,
+            *(flag for flag in RECIPES["sim"].flags if flag != "-shared"),
             "-O1",
             *flags,
             f'-DAFDEP_NATIVE_DIGEST="{digest}"',
             *(str(tree / one) for one in units),
+            "-o",
+            str(unfinished),
         ]
-        subprocess.run([*command, "-o", str(unfinished)], check=True, capture_output=True, text=True)
+        subprocess.run(command, check=True, capture_output=True, text=True)
         unfinished.replace(output)
     return output

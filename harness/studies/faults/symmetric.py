@@ -1,8 +1,6 @@
 """Faults injected into the symmetric kernels, into what Buffers must not share, and into how a rank gives up."""
 
-from harness.studies.faults.mutants import (
-    Mutant,
-)
+from harness.studies.faults.mutants import Mutant
 from harness.study import Edit
 
 SYMMETRIC_MUTANTS = (
@@ -71,7 +69,7 @@ SYMMETRIC_MUTANTS = (
             ),
         ),
         budget=20,
-        fiber="thread",
+        hunt=(("fiber", "thread"),),
     ),
     Mutant(
         "successive barriers share one signal word",
@@ -115,8 +113,17 @@ SYMMETRIC_MUTANTS = (
         (Edit("vendor/elastic/combine.cuh", "[] { prim::bulk_wait(); });", "[] {});"),),
         budget=60,
     ),
+    Mutant(
+        "the all-rank barrier is polled without acquiring",
+        "memory order",
+        "m2n",
+        (Edit("vendor/elastic/barrier.cuh", "prim::wait_until(", "prim::wait_value("),),
+        budget=2,
+        finder="race checker",
+    ),
 )
 
+_POISONED = "  if (prim::broadcast(ended, 0) != 0) poison_collected(e);\n"
 SHIPPED = "  fill_exchange(r.exchange, shape_, shapes_, rank, take);\n"
 
 
@@ -128,7 +135,7 @@ def shared(member: str) -> str:
 """
 
 
-SHARING_MUTANTS = (
+BUFFER_MUTANTS = (
     Mutant(
         "the Buffers of a rank allocate rows from one cursor",
         "sharing",
@@ -145,11 +152,6 @@ SHARING_MUTANTS = (
         budget=60,
         ends_in="AfdepError",
     ),
-)
-
-_POISONED = "  if (prim::broadcast(ended, 0) != 0) poison_collected(e);\n"
-
-ABORT_MUTANTS = (
     Mutant(
         "a rank that was told releases without telling",
         "abort",
@@ -162,7 +164,7 @@ ABORT_MUTANTS = (
             ),
         ),
         budget=100,
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
     Mutant(
         "a rank that gives up tells nobody",
@@ -171,7 +173,7 @@ ABORT_MUTANTS = (
         (Edit("vendor/elastic/failure.cuh", "  prim::pass_on_abort(e.guard);\n}", "}"),),
         budget=20,
         ends_in="AfdepError",
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
     Mutant(
         "rows of an exchange that was given up are received",
@@ -186,7 +188,7 @@ ABORT_MUTANTS = (
         ),
         budget=100,
         ends_in="AfdepError",
-        aborts=1.0,
+        hunt=(("aborts", 1.0),),
     ),
     Mutant(
         "replies of an exchange that was given up are collected",
@@ -197,32 +199,6 @@ ABORT_MUTANTS = (
             Edit("vendor/elastic/copy_replies.cuh", _POISONED, ""),
         ),
         budget=20,
-        aborts=1.0,
-    ),
-)
-
-RACE_MUTANTS = (
-    Mutant(
-        "the all-rank barrier is polled without acquiring",
-        "memory order",
-        "m2n",
-        (Edit("vendor/elastic/barrier.cuh", "prim::wait_until(", "prim::wait_value("),),
-        budget=2,
-        finder="races",
-    ),
-    Mutant(
-        "arrivals are added without releasing",
-        "memory order",
-        "afdep",
-        (
-            Edit(
-                "afdep/csrc/directed.cuh",
-                "add_release_sys(elastic::peer_word<std::uint64_t>(e, receivers.first + i, word), std::uint64_t{1});",
-                "detail::send(elastic::peer_word<std::uint64_t>(e, receivers.first + i, word).address(),"
-                " std::uint64_t{1}, prim::detail::land_add<std::uint64_t>);",
-            ),
-        ),
-        budget=2,
-        finder="races",
+        hunt=(("aborts", 1.0),),
     ),
 )

@@ -6,19 +6,12 @@ from dataclasses import dataclass, replace
 
 from harness.ranks.cells import Shape
 from harness.studies.faults.directed import DIRECTED_MUTANTS
-from harness.studies.faults.mutants import (
-    DELAY_BY_NAME,
-    DELAYS,
-    Delay,
-    Mutant,
-)
-from harness.studies.faults.symmetric import ABORT_MUTANTS, RACE_MUTANTS, SHARING_MUTANTS, SYMMETRIC_MUTANTS
+from harness.studies.faults.mutants import DELAYS, Delay, Mutant
+from harness.studies.faults.symmetric import BUFFER_MUTANTS, SYMMETRIC_MUTANTS
 from harness.study import Batch, Edit
 
-HUNTED = (*SYMMETRIC_MUTANTS, *DIRECTED_MUTANTS, *SHARING_MUTANTS, *ABORT_MUTANTS)
-MUTANTS = (*HUNTED, *RACE_MUTANTS)
-"""With those that the race checker finds instead."""
-MUTANT_BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+MUTANTS = {one.name: one for one in (*SYMMETRIC_MUTANTS, *DIRECTED_MUTANTS, *BUFFER_MUTANTS)}
+"""By name."""
 
 ARMS = ("m2n", "afdep")
 EXACT, CAUGHT = "exact", "caught"
@@ -56,7 +49,7 @@ class OnGpus:
     @property
     def mutant(self) -> Mutant:
         """The same fault in the hunt."""
-        return MUTANT_BY_NAME[self.name]
+        return MUTANTS[self.name]
 
     @property
     def injected(self) -> tuple[Edit, ...]:
@@ -66,133 +59,134 @@ class OnGpus:
 
 
 _SENDING = ("vendor/elastic/dispatch.cuh", "  write_scales(e, token, record);\n")
-_REPLYING = ("vendor/elastic/combine.cuh", "  prim::elect([&] {\n    const int region")
 _COLUMN = ("vendor/elastic/combine_columns.cuh", "  prim::sync_warp();\n  prim::elect(")
 _SIGNALLED = ("vendor/elastic/barrier.cuh", "  prim::sync_cta();\n")
 _ARRIVED = ("afdep/csrc/directed.cuh", "  const char* name = phase ==")
 _RELEASING = ("afdep/csrc/directed.cuh", "  const RankRange receivers = phase == elastic::kDispatch ? ffn_ranks(e)")
 _TAKEN = ("vendor/elastic/notify.cuh", "  return decode(count);\n")
 
-_FEW = (("tokens", 8),)
-"""So few that some expert has no row."""
 _MANY = (("tokens", 512), ("exchanges", 8))
 """So many that every warp of the transport sends or replies several times."""
-_SINGLE = (("tokens", 512), ("top_k", 1), ("exchanges", 8))
-"""Every token has one row, which is forwarded."""
 _ALL_WARPS = (("tokens", 6144), ("top_k", 2), ("hidden", 1024), ("exchanges", 3))
 """More than an epilogue has warps on all SMs of the GPU."""
 
-ON_GPUS = (
-    OnGpus("a slot is reused before the bulk store has read it", _SENDING, shape=_MANY, restarts=True),
-    OnGpus(
-        "the exit barrier is skipped",
-        ("vendor/elastic/symmetric.cuh", "    prim::sync_grid();\n    if (prim::cta() == 0 && phase == kCombine)"),
-        ("rows",),
-        which="if (phase == kDispatch) ",
-    ),
-    OnGpus(
-        "a reduced row is stored without a proxy fence",
-        ("vendor/elastic/combine.cuh", "  prim::sync_warp();\n  prim::elect([&] {\n    const int region"),
-    ),
-    OnGpus("a barrier signal is a store instead of an addition", _SIGNALLED, ("rows",)),
-    OnGpus("a lane's bulk store may run before the other lanes have written the row", _REPLYING),
-    OnGpus("successive barriers share one signal word", _SIGNALLED),
-    OnGpus("a buffer parity that does not flip", _SENDING, shape=_MANY, restarts=True),
-    OnGpus(
-        "a forwarded row overwrites a slot that is still being stored",
-        ("vendor/elastic/combine.cuh", "  prim::mbarrier_wait(loaded, parity);\n"),
-        shape=_SINGLE,
-    ),
-    OnGpus(
-        "a reduced row overwrites a slot that is still being stored",
-        ("vendor/elastic/combine.cuh", "  const bool single = count == 1;\n"),
-        shape=_MANY,
-    ),
-    OnGpus("the all-rank barrier is polled without acquiring", _SIGNALLED, ("rows",)),
-    OnGpus(
-        "the copy epilogue loads into a slot that a bulk store may still read",
-        ("vendor/elastic/copy_epilogue.cuh", "  const int first = e.rank * e.experts_per_rank;\n"),
-        shape=_ALL_WARPS,
-    ),
-    OnGpus("one sender's arrival is not awaited", _ARRIVED, ("rows",), "last", layout="2A2F"),
-    OnGpus(
-        "the arrival is released when the sources were read, not when the stores landed",
-        ("vendor/elastic/symmetric.cuh", "  prim::bulk_wait_read();"),
-        shape=_MANY,
-    ),
-    OnGpus("a CTA's arrival is released before its other warps drained", _RELEASING, ("rows", "replies")),
-    OnGpus(
-        "arrivals are added without releasing",
-        _RELEASING,
-        ("rows",),
-        edits=(
-            Edit(
-                "vendor/elastic/prim_cuda_memory.cuh",
-                "red.release.sys.global.add.u64",
-                "red.relaxed.sys.global.add.u64",
+ON_GPUS = {
+    one.name: one
+    for one in (
+        OnGpus("a slot is reused before the bulk store has read it", _SENDING, shape=_MANY, restarts=True),
+        OnGpus(
+            "the exit barrier is skipped",
+            ("vendor/elastic/symmetric.cuh", "    prim::sync_grid();\n    if (prim::cta() == 0 && phase == kCombine)"),
+            ("rows",),
+            which="if (phase == kDispatch) ",
+        ),
+        OnGpus(
+            "a reduced row is stored without a proxy fence",
+            ("vendor/elastic/combine.cuh", "  prim::sync_warp();\n  prim::elect([&] {\n    const int region"),
+        ),
+        OnGpus("a barrier signal is a store instead of an addition", _SIGNALLED, ("rows",)),
+        OnGpus(
+            "a lane's bulk store may run before the other lanes have written the row",
+            ("vendor/elastic/combine.cuh", "  prim::elect([&] {\n    const int region"),
+        ),
+        OnGpus("successive barriers share one signal word", _SIGNALLED),
+        OnGpus("a buffer parity that does not flip", _SENDING, shape=_MANY, restarts=True),
+        OnGpus(
+            "a forwarded row overwrites a slot that is still being stored",
+            ("vendor/elastic/combine.cuh", "  prim::mbarrier_wait(loaded, parity);\n"),
+            shape=(("tokens", 512), ("top_k", 1), ("exchanges", 8)),
+        ),
+        OnGpus(
+            "a reduced row overwrites a slot that is still being stored",
+            ("vendor/elastic/combine.cuh", "  const bool single = count == 1;\n"),
+            shape=_MANY,
+        ),
+        OnGpus("the all-rank barrier is polled without acquiring", _SIGNALLED, ("rows",)),
+        OnGpus(
+            "the copy epilogue loads into a slot that a bulk store may still read",
+            ("vendor/elastic/copy_epilogue.cuh", "  const int first = e.rank * e.experts_per_rank;\n"),
+            shape=_ALL_WARPS,
+        ),
+        OnGpus("one sender's arrival is not awaited", _ARRIVED, ("rows",), "last", layout="2A2F"),
+        OnGpus(
+            "the arrival is released when the sources were read, not when the stores landed",
+            ("vendor/elastic/symmetric.cuh", "  prim::bulk_wait_read();"),
+            shape=_MANY,
+        ),
+        OnGpus("a CTA's arrival is released before its other warps drained", _RELEASING, ("rows", "replies")),
+        OnGpus(
+            "arrivals are added without releasing",
+            _RELEASING,
+            ("rows",),
+            edits=(
+                Edit(
+                    "vendor/elastic/prim_cuda_memory.cuh",
+                    "red.release.sys.global.add.u64",
+                    "red.relaxed.sys.global.add.u64",
+                ),
             ),
         ),
-    ),
-    OnGpus(
-        "a record's metadata is sent without a proxy fence",
-        ("vendor/elastic/dispatch.cuh", "  prim::sync_warp();\n  const auto owner"),
-        restarts=True,
-    ),
-    OnGpus("a column's sum is stored without a proxy fence", _COLUMN),
-    OnGpus("a column's sum overwrites a slot that is still being stored", _COLUMN, shape=_MANY),
-    OnGpus(
-        "the copy epilogue does not wait for the dispatch",
-        ("vendor/elastic/copy_epilogue.cuh", "  std::uint32_t parity = 0;\n"),
-        ("prefix sums", "rows"),
-        restarts=True,
-    ),
-    OnGpus(
-        "the only replies are copied without waiting for the combine",
-        ("vendor/elastic/copy_replies.cuh", "  for (std::uint32_t parity = 0; t < e.num_tokens;"),
-        ("replies",),
-    ),
-    OnGpus(
-        "counts among ranks of one role have one copy only",
-        ("afdep/csrc/directed.cuh", "    return 0;\n"),
-        ("taking of counts",),
-        "first",
-        layout="2A2F",
-    ),
-    OnGpus("a receiver expects one arrival too many", _ARRIVED),
-    OnGpus(
-        "slots are cleared by the last CTA but one",
-        ("afdep/csrc/directed.cuh", "  directed_detail::clear_slots(e);\n"),
-        ("sender CTA",),
-    ),
-    OnGpus("the round of arrivals stays where it is", _ARRIVED, ("rows",)),
-    OnGpus("a count that was taken is not cleared", _TAKEN, restarts=True),
-    OnGpus("a count of zero looks like no count", _TAKEN, shape=_FEW),
-    OnGpus(
-        "a sum is published before every CTA has added to it",
-        ("vendor/elastic/notify.cuh", "    const std::int64_t count = complete(sum)"),
-        ("counting CTA",),
-        restarts=True,
-    ),
-    OnGpus(
-        "prefix sums start before every warp has taken its counts",
-        ("vendor/elastic/notify.cuh", "  if (prim::warp() == 0)\n    prefix_sum("),
-        ("taking of counts",),
-        restarts=True,
-    ),
-    OnGpus(
-        "the reduce epilogue overwrites a slot that is still being stored",
-        ("vendor/elastic/reduce_epilogue.cuh", "  const int count = compact(region, list);\n"),
-        layout="2A2F",
-        shape=_ALL_WARPS,
-    ),
-    OnGpus(
-        "the reduce epilogue, launched at a trigger, does not wait for the combine",
-        ("vendor/elastic/reduce_epilogue.cuh", "  const int tokens = num_tokens(e);\n"),
-        ("replies",),
-        layout="2A2F",
-    ),
-)
-BY_NAME = {one.name: one for one in ON_GPUS}
+        OnGpus(
+            "a record's metadata is sent without a proxy fence",
+            ("vendor/elastic/dispatch.cuh", "  prim::sync_warp();\n  const auto owner"),
+            restarts=True,
+        ),
+        OnGpus("a column's sum is stored without a proxy fence", _COLUMN),
+        OnGpus("a column's sum overwrites a slot that is still being stored", _COLUMN, shape=_MANY),
+        OnGpus(
+            "the copy epilogue does not wait for the dispatch",
+            ("vendor/elastic/copy_epilogue.cuh", "  std::uint32_t parity = 0;\n"),
+            ("prefix sums", "rows"),
+            restarts=True,
+        ),
+        OnGpus(
+            "the only replies are copied without waiting for the combine",
+            ("vendor/elastic/copy_replies.cuh", "  for (std::uint32_t parity = 0; t < e.num_tokens;"),
+            ("replies",),
+        ),
+        OnGpus(
+            "counts among ranks of one role have one copy only",
+            ("afdep/csrc/directed.cuh", "    return 0;\n"),
+            ("taking of counts",),
+            "first",
+            layout="2A2F",
+        ),
+        OnGpus("a receiver expects one arrival too many", _ARRIVED),
+        OnGpus(
+            "slots are cleared by the last CTA but one",
+            ("afdep/csrc/directed.cuh", "  directed_detail::clear_slots(e);\n"),
+            ("sender CTA",),
+        ),
+        OnGpus("the round of arrivals stays where it is", _ARRIVED, ("rows",)),
+        OnGpus("a count that was taken is not cleared", _TAKEN, restarts=True),
+        OnGpus("a count of zero looks like no count", _TAKEN, shape=(("tokens", 8),)),  # some expert has no row
+        OnGpus(
+            "a sum is published before every CTA has added to it",
+            ("vendor/elastic/notify.cuh", "    const std::int64_t count = complete(sum)"),
+            ("counting CTA",),
+            restarts=True,
+        ),
+        OnGpus(
+            "prefix sums start before every warp has taken its counts",
+            ("vendor/elastic/notify.cuh", "  if (prim::warp() == 0)\n    prefix_sum("),
+            ("taking of counts",),
+            restarts=True,
+        ),
+        OnGpus(
+            "the reduce epilogue overwrites a slot that is still being stored",
+            ("vendor/elastic/reduce_epilogue.cuh", "  const int count = compact(region, list);\n"),
+            layout="2A2F",
+            shape=_ALL_WARPS,
+        ),
+        OnGpus(
+            "the reduce epilogue, launched at a trigger, does not wait for the combine",
+            ("vendor/elastic/reduce_epilogue.cuh", "  const int tokens = num_tokens(e);\n"),
+            ("replies",),
+            layout="2A2F",
+        ),
+    )
+}
+"""By name."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +207,7 @@ class Trial:
 
     @property
     def fault(self) -> OnGpus | None:
-        return BY_NAME.get(self.control)
+        return ON_GPUS.get(self.control)
 
     @property
     def expects(self) -> str:
@@ -221,18 +215,18 @@ class Trial:
 
     @property
     def delay(self) -> Delay | None:
-        return DELAY_BY_NAME[self.late] if self.late else None
-
-    @property
-    def late_rank(self) -> str:
-        """Every rank, or the first or the last alone."""
-        of_fault = self.fault.late_rank if self.fault else None
-        return of_fault or (self.delay.rank if self.delay else "every")
+        return DELAYS[self.late] if self.late else None
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Numbers of the places that must have run for the trial to count."""
+        """Numbers of the places that must have run on GPUs for the trial to count."""
         return (*([FAULT_PLACE] if self.fault else []), *([self.delay.place] if self.delay else []))
+
+    def late_places(self, rank: int, num_ranks: int) -> tuple[int, ...]:
+        """Numbers of the places at which a rank is late: every rank, or the first or the last alone."""
+        named = (self.fault and self.fault.late_rank) or (self.delay.rank if self.delay else "every")
+        is_late = rank == {"first": 0, "last": num_ranks - 1}.get(named, rank)
+        return (self.delay.place,) if self.delay and is_late else ()
 
     @property
     def injected(self) -> tuple[Edit, ...]:
@@ -252,8 +246,8 @@ def on_gpus(layouts: Sequence[str]) -> Iterator[Trial]:
     """What GPUs run: kernels that must be exact in some layouts, then every fault in its own."""
     for layout, arm in itertools.product(layouts, ARMS):
         yield Trial(AS_SHIPPED, arm, layout)
-        for late in (None, *(delay.name for delay in DELAYS if arm in delay.arms)):
+        for late in (None, *(delay.name for delay in DELAYS.values() if arm in delay.arms)):
             yield Trial(NOTHING, arm, layout, late)
-    for one in ON_GPUS:
+    for one in ON_GPUS.values():
         for late in (None, *one.late):
             yield Trial(one.name, one.mutant.arm, one.layout, late)

@@ -5,6 +5,7 @@ fits differ in: a published table has paired changes besides, and is fitted on w
 arm alone is fitted on.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -13,6 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from afdep import machine
 from harness.core.fields import ArmName, Count, Name, Natural, Number, Share, Within
 from harness.ranks.cells import Exchange, Row
 
@@ -68,24 +70,19 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Constant:
-    """One constant of the machine file.
+class Constant(machine.Constant):
+    """One constant of the machine file, and what a fit makes of it.
 
     Args:
-        name, unit, value, source: as the file has it.
         kind: what it is.
         reason: why it is of this kind, or None.
         lower, upper: bounds, of one that is fitted.
     """
 
-    name: str
-    unit: str
-    value: float
-    source: str = ""
     kind: str = FILE
     reason: str | None = None
     lower: float = 0.0
-    upper: float = 0.0
+    upper: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +130,8 @@ class Source:
 
     Args:
         name: of the published table, or of the archive of measured screens.
-        digest: of the native sources that were measured.
+        digest: of the CUDA sources that were measured.
+        own: of the CUDA sources of the tree that simulates.
         start_us: of a replay behind host barriers, the median over cells of the fitted arm; None if nothing tells.
         lines: of the provenance.
         absences: what does not count, and why.
@@ -141,6 +139,7 @@ class Source:
 
     name: str
     digest: str = ""
+    own: str = ""
     start_us: float | None = None
     lines: tuple[str, ...] = ()
     absences: tuple[str, ...] = ()
@@ -185,13 +184,26 @@ class Settings(Search):
 
     def where(self, **wanted: object) -> list[int]:
         """The cells whose fields have these values."""
-        pairs = list(wanted.items())
-        return [at for at, cell in enumerate(self.cells) if all(getattr(cell, name) == held for name, held in pairs)]
+        return [at for at, cell in enumerate(self.cells) if wanted.items() <= vars(cell).items()]
+
+    def figures(self, cells: Sequence[int]) -> Array:
+        """What cells are to have, [2, cell]: round trips, and changes against the cell before, NaN where none is."""
+        own = [self.cells[at] for at in cells]
+        return np.array([[one.us for one in own], [one.change_pct for one in own]], dtype=np.float64)
 
     def sloped(self) -> list[int]:
         """The cells whose slopes are taken: of measured ones those in rows that are fitted on."""
         fitted = {self.cells[at].row for at in self.where(fitted=True)}
         return [at for at, cell in enumerate(self.cells) if self.target == "published" or cell.row in fitted]
+
+    @property
+    def fitted_on(self) -> str:
+        """What the constants are fitted on, in words."""
+        cells = self.where(fitted=True)
+        rows = "; ".join(dict.fromkeys(self.label(self.cells[at].row) for at in cells))
+        if self.target == "measured":
+            return f"measured {self.arms[0]} of {rows} ({len(cells)} round trips)"
+        return f"published {rows} ({len(cells)} round trips, {len(cells) // 2} paired changes)"
 
     def label(self, row: int) -> str:
         """A row, with its SMs where rows may differ in them."""
@@ -199,31 +211,16 @@ class Settings(Search):
         return one.row.label + (f", {one.exchange.transport_sms} SMs" if self.target == "measured" else "")
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What some cells are to have: round trips, and changes against the cell before them, NaN where there is none."""
+def residuals_pct(figures: Array, own_us: Array) -> Array:
+    """What a fit makes small: 100 log of the ratio for every round trip, then points for every change."""
+    change = 100.0 * (own_us / np.roll(own_us, 1) - 1.0) - figures[1]
+    return np.concatenate([100.0 * np.log(own_us / figures[0]), change[~np.isnan(change)]])
 
-    us: Array
-    change_pct: Array
 
-    @classmethod
-    def of(cls, settings: Settings, cells: Sequence[int]) -> "Figures":
-        own = [settings.cells[at] for at in cells]
-        return cls(np.array([one.us for one in own]), np.array([one.change_pct for one in own], dtype=np.float64))
-
-    def residuals_pct(self, own_us: Array) -> Array:
-        """What a fit makes small: 100 log of the ratio for every round trip, then points for every change."""
-        change = 100.0 * (own_us / np.roll(own_us, 1) - 1.0) - self.change_pct
-        return np.concatenate([100.0 * np.log(own_us / self.us), change[~np.isnan(change)]])
-
-    def jacobian_pct(self, own_us: Array, slopes: Array) -> Array:
-        """How `residuals_pct` moves with log of each constant, [figure, constant]; slopes are [constant, cell]."""
-        change = 100.0 * (own_us / np.roll(own_us, 1)) * (slopes - np.roll(slopes, 1, axis=1))
-        return np.concatenate([100.0 * slopes, change[:, ~np.isnan(self.change_pct)]], axis=1).T
-
-    def rms_pct(self, own_us: Array) -> float:
-        """The rms error of the round trips."""
-        return rms(100.0 * (own_us / self.us - 1.0))
+def jacobian_pct(figures: Array, own_us: Array, slopes: Array) -> Array:
+    """How `residuals_pct` moves with log of each constant, [figure, constant]; slopes are [constant, cell]."""
+    change = 100.0 * (own_us / np.roll(own_us, 1)) * (slopes - np.roll(slopes, 1, axis=1))
+    return np.concatenate([100.0 * slopes, change[:, ~np.isnan(figures[1])]], axis=1).T
 
 
 def rms(values: Array) -> float:

@@ -10,13 +10,12 @@ from statistics import fmean, median
 from typing import Any, ClassVar
 
 from afdep import Machine, World
-from afdep.machine import Constant
 from harness.core.identity import Identity
 from harness.core.plan import Plan
 from harness.ranks import contract, loads
 from harness.records.envelope import OK, Envelope
-from harness.studies.fit.fit import Fit, Settings
-from harness.studies.fit.search import LackingError, Trial, solve
+from harness.studies.fit.fit import Settings
+from harness.studies.fit.search import LackingError, Trial, solved
 from harness.study import Batch, Block, Ended, Said
 
 BATCHES, LEAST, CELL_S = 8, 4, 0.4
@@ -64,15 +63,6 @@ class Record(Envelope):
         return Trial(self.cell, self.num_exchanges, tuple(zip(self.changed, self.values, strict=True)))
 
 
-def solved(settings: Settings, done: Sequence[Record]) -> Fit:
-    """The fit that cells amount to.
-
-    Raises:
-        LackingError: it needs more of them.
-    """
-    return solve(settings, {row.trial: row for row in done if row.status == OK})
-
-
 def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
     """The cells that the search needs next; none where it has all, or one that it needs has failed."""
     try:
@@ -104,7 +94,7 @@ def world(settings: Settings, trial: Trial) -> World:
     """The World of a cell."""
     cell, series = settings.place(trial.cell)
     values = settings.values | dict(trial.changes)
-    table = tuple(Constant(one.name, values[one.name], one.unit, one.source) for one in settings.constants)
+    table = tuple(replace(one, value=values[one.name]) for one in settings.constants)
     shape = {"layout": series.row.layout, **series.exchange.shape_of(series.row), "arm": settings.arms[cell.arm]}
     return World(**shape, machine=Machine(settings.machine, table), mode="time")
 

@@ -1,20 +1,21 @@
 """The page of a fit: how far off the simulator is, which constants the figures tell, and a machine file with them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from harness.errors import Exit
+from afdep import Machine
+from harness.errors import Exit, ReportError
 from harness.records.envelope import FAILED, OK
-from harness.report import page
+from harness.report import machine_file, page
 from harness.report.markdown import bullets, images, signed
 from harness.report.results import Results
-from harness.studies.fit import findings, plots, tables
-from harness.studies.fit.archived import fits, fitted_on
-from harness.studies.fit.archived import products as products
-from harness.studies.fit.findings import Identification
+from harness.studies.fit import findings, tables
+from harness.studies.fit.archived import fits
+from harness.studies.fit.findings import Identification, identification
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Fit, rms
 
 UNFINISHED = "This fit is not whole: cells that it needs are not simulated, or its records are damaged. Run it again."
@@ -23,22 +24,14 @@ UNFINISHED = "This fit is not whole: cells that it needs are not simulated, or i
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown, provenance last."""
     found = fits(results)
-    done = list(filter(None, found))
-    sections = [part for fit in done for part in (_lead(fit), *SECTIONS[fit.settings.target](fit))]
-    ends = [
-        UNFINISHED * (None in found),
-        "## Void, failed or missing",
-        page.not_ok(results),
-        "## Provenance",
-        page.provenance(results, [line for fit in done for line in _provenance(fit)]),
-    ]
-    return page.assemble(f"Fit {results.name}", [*images(pictures), *sections, *ends])
+    sections = [part for fit in filter(None, found) for part in (_lead(fit), *SECTIONS[fit.settings.target](fit))]
+    ends = page.ends(results, [line for fit in filter(None, found) for line in _provenance(fit)])
+    return page.assemble(f"Fit {results.name}", [*images(pictures), *sections, UNFINISHED * (None in found), *ends])
 
 
 def summary(results: Results) -> str:
     """What a command prints at its end."""
-    parts = [_short(fit) if fit else UNFINISHED for fit in fits(results)]
-    return "\n\n".join([*parts, page.not_ok(results)])
+    return "\n\n".join([*(_short(fit) if fit else UNFINISHED for fit in fits(results)), page.not_ok(results)])
 
 
 def status(results: Results) -> Exit:
@@ -51,23 +44,52 @@ def status(results: Results) -> Exit:
 def draw(results: Results, folder: Path, stem: str) -> list[tuple[Path, str]]:
     """Draw every plot of the page: its path, and a text for those who cannot see it."""
     done = [(f"{stem}{at or ''}", fit) for at, fit in enumerate(fits(results)) if fit is not None]
-    drawn = [plots.errors(fit, folder / f"{name}-errors.png") for name, fit in done]
-    return drawn + [
-        plots.slopes(fit, folder / f"{name}-slopes.png") for name, fit in done if fit.settings.target == "published"
+    whole = [(name, fit) for name, fit in done if fit.settings.target == "published"]
+    return [
+        *(tables.draw_errors(fit, folder / f"{name}-errors.png") for name, fit in done),
+        *(tables.draw_slopes(fit, folder / f"{name}-slopes.png") for name, fit in whole),
     ]
 
 
+def products(results: Results, path: Path, conf: Path) -> list[Path]:
+    """Write a new machine file: that of the fitted machine, with the constants that the last fit found.
+
+    Args:
+        results: a fit.
+        path: of the new file.
+        conf: folder of configurations, with the machine files.
+
+    Raises:
+        ReportError: a fit that is not finished, or a machine file that has other values than when it was fitted.
+        UsageError: a file is there, or it is not named as a machine file.
+    """
+    fit = fits(results)[-1]
+    machine = None if fit is None else Machine.load(fit.settings.machine, conf / "machine")
+    if fit is None or machine is None or machine.constants() != fit.settings.values:
+        raise ReportError(
+            "write: expected a finished fit of a machine file that is as it was, received another.",
+            "Run the fit, again if the machine file has changed.",
+        )
+    source = f"fitted on the {fit.settings.fitted_on} by the study fit, {results.name}, from"
+    changed = [
+        replace(one, value=float(f"{fit.found[one.name]:.4g}"), source=f"{source} {one.value:g}")
+        for one in machine.table
+        if one.name in fit.found
+    ]
+    return [machine_file.write(conf / "machine" / f"{machine.name}.yaml", path, changed)]
+
+
 def _lead(fit: Fit) -> str:
-    told, digest = fit.settings, fit.settings.source.digest
+    told, source = fit.settings, fit.settings.source
     sources = (
-        f"**The sources are not the same**: measured was {digest}, simulated is {fit.native_digest}; a difference may "
-        "be one of the kernels."
-        if digest != fit.native_digest
+        f"**The sources are not the same**: measured was {source.digest}, the tree that simulates has {source.own}; a "
+        "difference may be one of the kernels."
+        if source.digest != source.own
         else "Both ran the same native sources."
     )
     drawn = told.target == "published" and any(one.row.zipf_exponent for one in told.series)
     return (
-        f"{len(told.free)} constants of {told.machine} are fitted on the {fitted_on(fit)}; everything else is held "
+        f"{len(told.free)} constants of {told.machine} are fitted on the {told.fitted_on}; everything else is held "
         f"out{', but for skew exponents, each on its own row' if drawn else ''}. *Simulated* is the machine file as "
         "it is; *refitted* is simulated too, with the constants that this fit found from there. "
         f"{sources if told.target == 'measured' else ''}"
@@ -76,13 +98,13 @@ def _lead(fit: Fit) -> str:
 
 def _short(fit: Fit) -> str:
     """How far off it is, and the constants."""
-    found = Identification(fit)
-    parts = [tables.residuals(fit), findings.constants(fit, found), _condition(found)]
+    found = identification(fit)
+    parts = [tables.residuals(fit), findings.constants(found), _condition(found)]
     return "\n\n".join(parts if fit.settings.target == "published" else [tables.overall(fit), _goal(fit), *parts[:2]])
 
 
 def _of_table(fit: Fit) -> list[str]:
-    found, told = Identification(fit), fit.settings
+    found, told = identification(fit), fit.settings
     return [
         "## How far off each row is",
         "rms of simulated / published \u2212 1 over a row's cells. A refit that serves the fitted row alone has "
@@ -90,7 +112,7 @@ def _of_table(fit: Fit) -> list[str]:
         tables.residuals(fit),
         "## Which constants the figures tell",
         _search(fit),
-        findings.constants(fit, found),
+        findings.constants(found),
         _identified(found),
         _condition(found),
         findings.directions(found),
@@ -122,35 +144,29 @@ def _of_table(fit: Fit) -> list[str]:
 
 
 def _search(fit: Fit) -> str:
-    told = fit.settings
     return (
         f"Least squares over logarithms from the machine file's values, {len(fit.steps)} points tried of at most "
-        f"{told.evaluations}, with an rms of {', '.join(f'{one.rms_pct:.1f}' for one in fit.steps)} %; a constant "
-        f"doubled or halved costs as much as one figure that is wrong by {told.pull_pct:g} %. A constant is called "
-        f"identified if its standard error is at most {told.identified_pct:g} %, its range moves the figures by the "
-        "residual or more, and it is collinear with no other."
+        f"{fit.settings.evaluations}, with an rms of {', '.join(f'{one.rms_pct:.1f}' for one in fit.steps)} %; a "
+        f"constant doubled or halved costs as much as one figure that is wrong by {fit.settings.pull_pct:g} %. A "
+        f"constant is called identified if its standard error is at most {fit.settings.identified_pct:g} %, its range "
+        "moves the figures by the residual or more, and it is collinear with no other."
     )
 
 
 def _other_hidden(fit: Fit) -> list[str]:
     """What the rows of a hidden size that no constant was fitted on need."""
-    told = fit.settings
-    fitted = {told.place(at)[1].row.hidden for at in told.where(fitted=True)}
-    rows = [row for row, one in enumerate(told.series) if one.row.hidden not in fitted]
-    parts = [part for row in rows for part in (f"### {told.label(row)}", tables.needs(fit, row))]
-    return (
-        ["## What another hidden size needs", "Rows of a hidden size that nothing was fitted on.", *parts]
-        if rows
-        else []
-    )
+    fitted = {fit.settings.place(at)[1].row.hidden for at in fit.settings.where(fitted=True)}
+    rows = [row for row, one in enumerate(fit.settings.series) if one.row.hidden not in fitted]
+    lead = ["## What another hidden size needs", "Rows of a hidden size that nothing was fitted on."] * bool(rows)
+    return [*lead, *(part for row in rows for part in (f"### {fit.settings.label(row)}", tables.needs(fit, row)))]
 
 
 def _identified(found: Identification) -> str:
-    told = [f"`{name}`" for index, name in enumerate(found.names) if found.verdict(index) == "identified"]
+    told = [f"`{name}`" for name in found.constants.index if found.verdict(name) == "identified"]
     groups = "; ".join(", ".join(f"`{name}`" for name in group) for group in found.groups) or "none"
     return (
-        f"Identified: {', '.join(told) or 'none'}, {len(told)} of {len(found.names)}. Groups whose columns correlate "
-        f"by {found.fit.settings.collinear:g} or more: {groups}. Standard errors take the residuals of the "
+        f"Identified: {', '.join(told) or 'none'}, {len(told)} of {len(found.constants)}. Groups whose columns "
+        f"correlate by {found.fit.settings.collinear:g} or more: {groups}. Standard errors take the residuals of the "
         f"{len(found.residuals)} round trips at the machine file ({rms(found.residuals):.1f} % rms) for independent "
         f"errors with {found.freedom} degrees of freedom. Errors of a model are not independent, and the refit leaves "
         "less: they are a scale and no bound."
@@ -160,8 +176,8 @@ def _identified(found: Identification) -> str:
 def _condition(found: Identification) -> str:
     most = found.fit.settings.identified_pct
     return (
-        f"Condition number of the Jacobian: {found.condition:.3g}. Of {len(found.names)} directions, the figures tell "
-        f"{(found.direction_errors_pct <= most).sum()} to within {most:g} %; along the others the constants trade "
+        f"Condition number of the Jacobian: {found.condition:.3g}. Of {len(found.constants)} directions, the figures "
+        f"tell {(found.direction_errors_pct <= most).sum()} to within {most:g} %; along the others the constants trade "
         "against each other."
     )
 
@@ -169,19 +185,17 @@ def _condition(found: Identification) -> str:
 def _errors(fit: Fit) -> str:
     """The median standard error of the slopes, by tokens."""
     found = {cell.tokens: fit.errors[:, fit.settings.where(tokens=cell.tokens)] for cell in fit.settings.cells}
-    known = {tokens: errors[~np.isnan(errors)] for tokens, errors in found.items()}
-    return (
-        ", ".join(f"{np.median(one):.3f} at T = {tokens:,}" for tokens, one in known.items() if one.size) or "unknown"
-    )
+    known = ((tokens, errors) for tokens, errors in found.items() if not np.isnan(errors).all())
+    return ", ".join(f"{np.nanmedian(errors):.3f} at T = {tokens:,}" for tokens, errors in known) or "unknown"
 
 
 def _no_effect(fit: Fit) -> list[str]:
-    told = fit.settings
-    silent = [f"`{name}`" for name, slopes in zip(told.names, fit.slopes, strict=True) if not slopes.any()]
-    reasons = [
-        f"No slope was taken of `{one.name}`: {one.reason}." for one in told.constants if one.name not in told.names
+    silent = [f"`{name}`" for name, slopes in zip(fit.settings.names, fit.slopes, strict=True) if not slopes.any()]
+    left_out = [one for one in fit.settings.constants if one.name not in fit.settings.names]
+    return [
+        *[f"Without any effect on any cell: {', '.join(silent)}."] * bool(silent),
+        *(f"No slope was taken of `{one.name}`: {one.reason}." for one in left_out),
     ]
-    return [f"Without any effect on any cell: {', '.join(silent)}."] * bool(silent) + reasons
 
 
 def _of_devices(fit: Fit) -> list[str]:
@@ -208,7 +222,7 @@ def _of_devices(fit: Fit) -> list[str]:
         tables.starts(fit),
         "## Constants",
         _search(fit),
-        findings.constants(fit, Identification(fit)),
+        findings.constants(identification(fit)),
         "Not fitted:",
         tables.others(fit),
         "## Cells",

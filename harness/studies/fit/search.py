@@ -14,7 +14,11 @@ import numpy as np
 from scipy.optimize import least_squares, lsq_linear
 
 from harness.errors import HarnessError
-from harness.studies.fit.fit import Array, Constant, Figures, Fit, Settings, Step
+from harness.records.envelope import OK
+from harness.studies.fit.fit import Array, Constant, Fit, Settings, Step, jacobian_pct, residuals_pct, rms
+
+LEAST = 1e-99
+"""A bound that none of its constants comes to."""
 
 
 @dataclass(frozen=True)
@@ -44,33 +48,33 @@ class LackingError(HarnessError):
         self.trials = trials
 
 
-def solve(settings: Settings, known: Mapping[Trial, Any]) -> Fit:
+def solved(settings: Settings, done: Sequence[Any]) -> Fit:
     """All cells and their slopes as the file has them, refits of single rows, the search, and all cells with its end.
 
     Args:
         settings: what the fit is told.
-        known: what cells gave: `latency_us` is the figure of one, `samples_us` are the round trips of all its exchanges
-            on the first Attention rank, then of those on the next.
+        done: rows of cells: `latency_us` is the figure of one, `samples_us` are the round trips of all its exchanges on
+            the first Attention rank, then of those on the next.
 
     Raises:
-        LackingError: a cell that it needs next is not known.
+        LackingError: a cell that it needs next is not there.
     """
-    memo, names = Memo(settings, known), settings.names
+    memo, names = Memo(settings, {row.trial: row for row in done if row.status == OK}), settings.names
     every, sloped = range(len(settings.cells)), settings.sloped()
     memo.take([*memo.timed(every, {}), *memo.stepped(names, sloped, {})])
     slopes = np.full((2, len(names), len(every)), np.nan)
     slopes[..., sloped] = memo.slopes(names, sloped, {})
-    fit = Fit(settings, {settings.target: Figures.of(settings, every).us, "simulated": memo.us(every, {})}, *slopes)
-    fit = replace(fit, refits=_refits(memo, fit) if settings.target == "published" else {})
+    fit = Fit(settings, {settings.target: settings.figures(every)[0], "simulated": memo.us(every, {})}, *slopes)
+    refits = _refits(memo, fit) if settings.target == "published" else {}
     steps = _search(memo)
     found = dict(zip(settings.free, min(steps, key=lambda step: step.cost).values, strict=True))
-    digests = ", ".join(sorted({str(one.native_digest) for one in known.values()}))
     return replace(
         fit,
         us={**fit.us, "refitted": memo.us(every, found)},
         steps=tuple(steps),
         found=found,
-        native_digest=digests,
+        refits=refits,
+        native_digest=", ".join(sorted({str(one.native_digest) for one in memo.known.values()})),
     )
 
 
@@ -93,7 +97,7 @@ class Memo:
 
     def timed(self, cells: Iterable[int], values: Mapping[str, float]) -> list[Trial]:
         """Cells with these constants."""
-        return self._trials(values, ((cell, self.settings.num_exchanges) for cell in cells))
+        return [Trial(at, self.settings.num_exchanges, self._changes(values)) for at in cells]
 
     def us(self, cells: Iterable[int], values: Mapping[str, float]) -> Array:
         """Their round trips."""
@@ -101,29 +105,24 @@ class Memo:
 
     def stepped(self, names: Sequence[str], cells: Sequence[int], values: Mapping[str, float]) -> list[Trial]:
         """Cells with these constants, then with each of the named ones stepped as well."""
-        most, tokens = self.settings.route_tokens, {cell: self.settings.cells[cell].tokens for cell in cells}
-        counts = [(at, min(self.settings.slope_exchanges, max(1, most // max(1, tokens[at])))) for at in cells]
+        within = [(at, self.settings.route_tokens // max(1, self.settings.cells[at].tokens)) for at in cells]
         changes = [values, *({**values, name: self._step(name, values)[0]} for name in names)]
-        return [trial for change in changes for trial in self._trials(change, counts)]
+        most = self.settings.slope_exchanges
+        return [Trial(at, min(most, max(1, one)), self._changes(values)) for values in changes for at, one in within]
 
     def slopes(self, names: Sequence[str], cells: Sequence[int], values: Mapping[str, float]) -> Array:
         """Slopes and their standard errors, [2, constant, cell]: each exchange against itself on the same routes."""
-        found = [
-            np.array(one.samples_us).reshape(-1, one.num_exchanges)
-            for one in self.take(self.stepped(names, cells, values))
-        ]
+        rows = self.take(self.stepped(names, cells, values))
+        found = [np.array(one.samples_us).reshape(-1, one.num_exchanges) for one in rows]
         before, *after = (found[at : at + len(cells)] for at in range(0, len(found), len(cells)))
-        lengths = [self._step(name, values)[1] for name in names]
         both = [
-            [slope_of(*pair, length) for pair in zip(before, stepped, strict=True)]
-            for stepped, length in zip(after, lengths, strict=True)
+            [slope_of(*pair, self._step(name, values)[1]) for pair in zip(before, stepped, strict=True)]
+            for name, stepped in zip(names, after, strict=True)
         ]
         return np.moveaxis(np.array(both), 2, 0)
 
-    def _trials(self, values: Mapping[str, float], counts: Iterable[tuple[int, int]]) -> list[Trial]:
-        known = self.settings.values
-        changes = tuple(sorted((name, value) for name, value in values.items() if value != known[name]))
-        return [Trial(cell, count, changes) for cell, count in counts]
+    def _changes(self, values: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+        return tuple(sorted(values.items() - self.settings.values.items()))
 
     def _step(self, name: str, values: Mapping[str, float]) -> tuple[float, float]:
         """A constant set beside its value, and what log(us) is divided by: the step in log(constant).
@@ -145,22 +144,19 @@ def slope_of(before: Array, after: Array, length: float) -> tuple[float, float]:
 def _search(memo: Memo) -> list[Step]:
     """The points that the search tries on the fitted cells alone; no other cell is known to it."""
     settings, steps = memo.settings, list[Step]()
-    cells, names = settings.where(fitted=True), settings.free
-    free = sorted(settings.fitted, key=lambda one: names.index(one.name))
-    figures, weight, start = Figures.of(settings, cells), pull(settings), np.array([one.value for one in free])
-
-    def values(logs: Array) -> dict[str, float]:
-        return {name: float(value) for name, value in zip(names, start * np.exp(logs), strict=True)}
+    cells, names, weight = settings.where(fitted=True), settings.free, pull(settings)
+    figures, free = settings.figures(cells), sorted(settings.fitted, key=lambda one: names.index(one.name))
 
     def residuals(logs: Array) -> Array:
-        own = memo.us(cells, values(logs))
-        found = np.concatenate([figures.residuals_pct(own), weight * logs])
-        steps.append(Step(figures.rms_pct(own), float(found @ found), tuple(values(logs).values())))
+        values = _moved(free, logs)
+        own = memo.us(cells, values)
+        found = np.concatenate([residuals_pct(figures, own), weight * logs])
+        steps.append(Step(100.0 * rms(own / figures[0] - 1.0), float(found @ found), tuple(values.values())))
         return found
 
     def jacobian(logs: Array) -> Array:
-        slopes, _ = memo.slopes(names, cells, values(logs))
-        moved = figures.jacobian_pct(memo.us(cells, values(logs)), slopes)
+        values = _moved(free, logs)
+        moved = jacobian_pct(figures, memo.us(cells, values), memo.slopes(names, cells, values)[0])
         return np.concatenate([moved, weight * np.eye(len(names))])
 
     least_squares(
@@ -176,18 +172,16 @@ def _search(memo: Memo) -> list[Step]:
     return steps
 
 
+def _moved(constants: Sequence[Constant], logs: Array) -> dict[str, float]:
+    """Values of constants that have moved by so much in log."""
+    return {one.name: one.value * by for one, by in zip(constants, np.exp(logs).tolist(), strict=True)}
+
+
 def _refits(memo: Memo, fit: Fit) -> dict[tuple[int, bool], Array]:
     """Each row with the constants of a linearised refit on it alone, and of one on all others."""
-    told, rows = fit.settings, range(len(fit.settings.series))
     asked = {
-        place: (
-            told.where(row=place[0]),
-            {
-                one.name: one.value * float(by)
-                for one, by in zip(told.fitted, np.exp(solution(fit, *place)), strict=True)
-            },
-        )
-        for place in itertools.product(rows, (False, True))
+        (row, alone): (fit.settings.where(row=row), _moved(fit.settings.fitted, solution(fit, row, alone)))
+        for row, alone in itertools.product(range(len(fit.settings.series)), (False, True))
     }
     memo.take([trial for one in asked.values() for trial in memo.timed(*one)])
     return {place: memo.us(*one) for place, one in asked.items()}
@@ -195,30 +189,25 @@ def _refits(memo: Memo, fit: Fit) -> dict[tuple[int, bool], Array]:
 
 def solution(fit: Fit, row: int, alone: bool) -> Array:
     """The linearised fit on a row alone or on all others, as log(value / value in the machine file)."""
-    settings, names = fit.settings, [one.name for one in fit.settings.fitted]
-    others = [at for at, cell in enumerate(settings.cells) if cell.row != row]
-    cells = settings.where(row=row) if alone or not others else others
-    figures, us = Figures.of(settings, cells), fit.us["simulated"][cells]
-    jacobian = figures.jacobian_pct(us, fit.slopes_of(names, cells))
-    matrix = np.concatenate([jacobian, pull(settings) * np.eye(len(names))])
-    goal = np.concatenate([-figures.residuals_pct(us), np.zeros(len(names))])
-    return np.asarray(lsq_linear(matrix, goal, bounds=reach(settings), method="bvls").x, dtype=np.float64)
+    settings, fitted = fit.settings, fit.settings.fitted
+    cells = [at for at, cell in enumerate(settings.cells) if (cell.row == row) is alone] or settings.where(row=row)
+    figures, us = settings.figures(cells), fit.us["simulated"][cells]
+    jacobian = jacobian_pct(figures, us, fit.slopes_of([one.name for one in fitted], cells))
+    matrix = np.concatenate([jacobian, pull(settings) * np.eye(len(fitted))])
+    goal = np.concatenate([-residuals_pct(figures, us), np.zeros(len(fitted))])
+    return np.asarray(lsq_linear(matrix, goal, bounds=reach(settings, fitted), method="bvls").x, dtype=np.float64)
 
 
-def reach(settings: Settings) -> tuple[Array, Array]:
-    """How far the fitted constants may go in a linearised refit, as logarithms."""
-    most, (lower, upper) = math.log(settings.reach), log_bounds(settings.fitted)
-    return np.maximum(lower, -most), np.minimum(upper, most)
+def reach(settings: Settings, constants: Sequence[Constant]) -> Array:
+    """How far constants may go in a linearised refit, [2, constant], as logarithms."""
+    return np.clip(log_bounds(constants), -math.log(settings.reach), math.log(settings.reach))
 
 
-def log_bounds(free: Sequence[Constant]) -> tuple[Array, Array]:
-    """The bounds of each constant as log(bound / value)."""
-    values = np.array([one.value for one in free])
-    return np.log(np.array([one.lower for one in free]) / values), np.log(
-        np.array([one.upper for one in free]) / values
-    )
+def log_bounds(constants: Sequence[Constant]) -> Array:
+    """The bounds of each constant as log(bound / value), [2, constant]."""
+    return np.log([[max(one.lower, LEAST) / one.value, one.upper / one.value] for one in constants]).T
 
 
 def pull(settings: Settings) -> float:
     """What holds the constants where they start: the residual per unit of log(constant)."""
-    return settings.pull_pct / float(np.log(2.0))
+    return settings.pull_pct / math.log(2.0)

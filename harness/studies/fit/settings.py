@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from afdep import Machine
+from afdep.machine import Constant as Described
+from afdep.machine import Machine
 from harness.config.compose import compose
 from harness.config.read import NONE, read, word
-from harness.core.fields import Count, Dtype, LayoutName, Number
+from harness.core.fields import Count, Dtype, LayoutName
 from harness.core.planning import Wanted
 from harness.core.trees import WORKING
 from harness.desk import select
 from harness.desk.desk import Desk
 from harness.errors import ConfigError, UsageError, valid_names
+from harness.studies.calibrate.program import Bounds
 from harness.studies.calibrate.report import MEASURED_HERE
 from harness.studies.calibrate.rules import RULE_OF
 from harness.studies.fit.fit import (
@@ -33,14 +35,6 @@ from harness.study import Asked
 
 FOREIGN = ("screen", "exchange", "backend", "layout", "hidden", "dtype", "routing", "tokens", "arm")
 """Keys of published figures: beside measured ones the plans of their records say all of it."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Of a fitted constant, in its unit."""
-
-    lower: Number
-    upper: Number
 
 
 @dataclass(frozen=True)
@@ -89,13 +83,21 @@ def wanted(config: Mapping[str, Any], desk: Desk) -> Wanted:
     told = read(Told, config["fit"], "fit")
     series, cells, source = {"published": _published, "measured": _measured}[told.target](config, told, desk)
     machine = Machine.load(told.machine, desk.conf / "machine")
-    constants = _constants(told, machine)
+    _check(told, machine)
+    constants = tuple(_constant(told, one) for one in machine.table)
+    free = [name for name in told.constants if any(one.name == name and one.kind == FITTED for one in constants)]
+    if not free:
+        raise ConfigError(
+            "fit.constants: expected one that no micro-benchmark gives, received "
+            f"{', '.join(told.constants) or 'none'}.",
+            f"List others: {machine.name} has all of these from a calibration.",
+        )
     settings = Settings(
         **{one.name: getattr(told, one.name) for one in fields(Search)},
         series=series,
         cells=_marked(told, series, cells),
         constants=constants,
-        free=tuple(name for name in told.constants if name in [one.name for one in constants if one.kind == FITTED]),
+        free=tuple(free),
         source=source,
     )
     shape = {"layout": series[0].row.layout, **series[0].exchange.shape_of(series[0].row), "machine": machine.name}
@@ -107,8 +109,8 @@ def _published(config: Mapping[str, Any], told: Told, desk: Desk) -> Target:
         raise UsageError(
             "source: expected none beside published figures, received one.", "Write fit=measured for measured ones."
         )
-    usual = {"trees": {"baseline": WORKING, "candidate": WORKING}, "trace": NONE}
-    screen = screen_settings.wanted({**config, **usual}, desk).settings
+    trees = {"baseline": WORKING, "candidate": WORKING}
+    screen = screen_settings.wanted({**config, "trees": trees, "trace": NONE}, desk).settings
     if len(screen.arms) != 2 or screen.backend.name != "sim" or screen.published is None:
         received = f"{len(screen.arms)} arms on {screen.backend.name} beside {screen.published or 'none'}"
         raise ConfigError(
@@ -126,7 +128,8 @@ def _measured(config: Mapping[str, Any], told: Told, desk: Desk) -> Target:
             "The plans of the measured records say what is simulated; fit.rows says what is fitted on.",
         )
     results = select.select("screen", {"source": config["source"], "plan": select.ALL}, desk)
-    return of_devices(results, told.arms, word("digest", config["digest"]))
+    digest = word("digest", config["digest"])
+    return of_devices(results, told.arms, None if digest == select.ANY else digest)
 
 
 def _marked(told: Told, series: Sequence[Series], cells: Sequence[Cell]) -> tuple[Cell, ...]:
@@ -144,33 +147,22 @@ def _marked(told: Told, series: Sequence[Series], cells: Sequence[Cell]) -> tupl
     return tuple(replace(cell, fitted=cell.row in rows and cell.arm in arms) for cell in cells)
 
 
-def _constants(told: Told, machine: Machine) -> tuple[Constant, ...]:
-    """Every constant with what it is; none is fitted that a micro-benchmark gave, but in part, or that is 0."""
-    partly, left_out, no_effect = told.partly_measured or {}, told.left_out or {}, told.no_effect or {}
-    _check(told, machine)
-    found = []
-    for one in machine.table:
-        name, bounds = one.name, told.constants.get(one.name)
-        known = Constant(name, one.unit, one.value, one.source)
-        given = one.source.startswith(MEASURED_HERE)
-        if bounds is not None and one.value != 0 and (name in partly or not given):
-            if not 0 < bounds.lower < one.value < bounds.upper:
-                raise ConfigError(
-                    f"fit.constants.{name}: expected bounds around {one.value:g}, received {bounds.lower:g} and "
-                    f"{bounds.upper:g}.",
-                    "A fit starts at the value of the machine file, inside the bounds and above 0.",
-                )
-            found.append(replace(known, kind=FITTED, reason=partly.get(name), **vars(bounds)))
-        else:
-            kind = LEFT_OUT if name in left_out else NO_EFFECT if name in no_effect else MEASURED if given else FILE
-            found.append(replace(known, kind=kind, reason={**left_out, **no_effect}.get(name)))
-    if all(one.kind != FITTED for one in found):
+def _constant(told: Told, one: Described) -> Constant:
+    """A constant with what it is; none is fitted that a micro-benchmark gave, but in part, or that is 0."""
+    given, bounds = one.source.startswith(MEASURED_HERE), told.constants.get(one.name)
+    partly, left_out, no_effect = (
+        (reasons or {}).get(one.name) for reasons in (told.partly_measured, told.left_out, told.no_effect)
+    )
+    if bounds is None or one.value == 0 or (given and not partly):
+        kind = LEFT_OUT if left_out else NO_EFFECT if no_effect else MEASURED if given else FILE
+        return Constant(**vars(one), kind=kind, reason=left_out or no_effect)
+    if not 0 < bounds.lower < one.value < bounds.upper:
         raise ConfigError(
-            "fit.constants: expected one that no micro-benchmark gives, received "
-            f"{', '.join(told.constants) or 'none'}.",
-            f"List others: {machine.name} has all of these from a calibration.",
+            f"fit.constants.{one.name}: expected bounds around {one.value:g}, received {bounds.lower:g} and "
+            f"{bounds.upper:g}.",
+            "A fit starts at the value of the machine file, inside the bounds and above 0.",
         )
-    return tuple(found)
+    return Constant(**vars(one), kind=FITTED, reason=partly, **vars(bounds))
 
 
 def _check(told: Told, machine: Machine) -> None:
@@ -180,15 +172,15 @@ def _check(told: Told, machine: Machine) -> None:
     for name in sorted((listed | left_out | partly | no_effect | down) - known):
         raise UsageError(f"fit: expected constants of {machine.name}, received {name!r}.", valid_names(name, known))
     neither = set() if told.left_out is None else known - set(RULE_OF) - listed - left_out
-    for name in sorted((listed & left_out) | neither):
-        raise ConfigError(
-            f"fit: expected {name} in one of constants and left_out, received it in "
-            f"{'both' if name in listed else 'neither'}.",
-            "No constant without a micro-benchmark goes unsaid: give it bounds, or a reason.",
-        )
-    for name in sorted((partly - listed) | (no_effect & (listed | down))):
-        raise ConfigError(
-            "fit: expected what is partly_measured in constants and what has no_effect there nor in step_down, "
-            f"received {name}.",
-            "Give it bounds, or one place.",
-        )
+    wrong = {
+        "{name} in one of constants and left_out, received it in both": listed & left_out,
+        "{name} in one of constants and left_out, received it in neither": neither,
+        "what is partly_measured in constants, received {name}": partly - listed,
+        "what has no_effect neither in constants nor in step_down, received {name}": no_effect & (listed | down),
+    }
+    for words, names in wrong.items():
+        for name in sorted(names):
+            raise ConfigError(
+                f"fit: expected {words.format(name=name)}.",
+                "No constant without a micro-benchmark goes unsaid: give it bounds, or a reason, in one place.",
+            )

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from afdep import NativeDigest
+from afdep import NativeDigest, native_digest
 from harness.errors import ConfigError, ReportError
 from harness.ranks.cells import TRACE
 from harness.report import published
@@ -23,9 +23,6 @@ from harness.report.results import Results
 from harness.studies.fit.fit import BEHIND, FREE_RUNNING, START_OFF, Cell, Series, Source
 from harness.studies.screen.report import listed
 from harness.studies.screen.tables import Found
-
-ANY = "any"
-
 
 Target = tuple[tuple[Series, ...], tuple[Cell, ...], Source]
 """Rows, their cells with the figures that these are to have, and where the figures are from."""
@@ -54,63 +51,60 @@ def of_table(screen: Any, folder: Path) -> Target:
     return tuple(Series(row, screen.exchange) for row in screen.rows), tuple(cells), Source(table.table_id)
 
 
-def of_devices(results: Results, arms: Sequence[str], digest: str) -> Target:
+def of_devices(results: Results, arms: Sequence[str], digest: str | None) -> Target:
     """What was measured of two arms, in graphs, with a GPU a rank.
 
     Args:
         results: screens with their records.
         arms: the fitted one, then the held-out one.
-        digest: of the sources whose cells count, or `any`, where all are of one.
+        digest: of the sources whose cells count; None: all are of one.
 
     Raises:
         ReportError: no such cell, no cell of the fitted arm, cells of several digests, replays of several lengths, or
             a start that leaves nothing of a cell.
         DigestError: a digest that is not written as one.
     """
-    wanted = None if digest == ANY else str(NativeDigest.parse(digest))
+    wanted = None if digest is None else str(NativeDigest.parse(digest))
     chosen = [
         (found, at, arm)
-        for found in _comparable(results)
+        for found in map(Found, results.parts)
         for at, arm in enumerate(found.plan.arms)
-        if arm.name in arms and wanted in (None, arm.identity.digest)
+        if _comparable(found) and arm.name in arms and wanted in (None, arm.identity.digest)
     ]
     figures, digests = _figures(chosen, arms)
     _check(figures, digests, arms, wanted)
     series = sorted(
         {one for one, _, _ in figures},
-        key=lambda one: (
-            one.row.layout,
-            one.row.hidden,
-            one.row.dtype,
-            one.row.routing,
-            one.exchange.transport_sms,
-            repr(one),
-        ),
+        key=lambda one: (*list(vars(one.row).values())[:4], one.exchange.transport_sms, repr(one)),
     )
     placed = [replace(cell, row=series.index(one)) for (one, _, _), cell in figures.items()]
     starts = [cell.start_us for cell in placed if cell.arm == 0 and cell.start_us is not None]
     start_us = median(starts) if starts else None
     compared = (_compared(cell, start_us, series[cell.row]) for cell in placed)
     cells = sorted(compared, key=lambda cell: (cell.row, cell.tokens, cell.arm))
-    plans = {found.plan.plan_hash: found for found, _, _ in chosen}
-    absences = [
-        f"{line} (plan {plan_hash})"
-        for plan_hash, found in plans.items()
+    plans = {found.plan.plan_hash: found for found, _, _ in chosen}.values()
+    absences = (
+        f"{line} (plan {found.plan.plan_hash})"
+        for found in plans
         for line in listed([one for one in found.findings.absences if one.arm in arms], "")
-    ]
-    devices = dict.fromkeys(
-        f"{one['gpus']} x {one['device']}" for found in plans.values() for one in found.facts if "device" in one
     )
-    (digest,), on = digests, "; ".join(devices) or "devices that were not told"
-    lines = f"measured: {results.name} on {on}, native digest {digest}", *map(_of_plan, plans.values())
-    return tuple(series), tuple(cells), Source(results.name, digest, start_us, lines, (*absences, *damaged(results)))
+    devices = dict.fromkeys(
+        f"{one['gpus']} x {one['device']}" for found in plans for one in found.facts if "device" in one
+    )
+    (measured,), on = digests, "; ".join(devices) or "devices that were not told"
+    lines = f"measured: {results.name} on {on}, native digest {measured}", *map(_of_plan, plans)
+    gone = (*absences, *damaged(results))
+    return (
+        tuple(series),
+        tuple(cells),
+        Source(results.name, measured, str(native_digest("cuda")), start_us, lines, gone),
+    )
 
 
-def _comparable(results: Results) -> list[Found]:
-    """Plans that ran on GPUs, in graphs, with a GPU a rank: what is simulated."""
-    wanted = {"mode": "graph", "collect": "copy"}
-    found = [Found(part) for part in results.parts if wanted.items() <= vars(part.plan.settings.exchange).items()]
-    return [one for one in found if one.settings.backend.device is not None and one.settings.backend.ranks_per_gpu == 1]
+def _comparable(found: Found) -> bool:
+    """Whether a plan ran on GPUs, in graphs, with a GPU a rank: what is simulated."""
+    backend, exchange = found.settings.backend, found.settings.exchange
+    return (exchange.mode, exchange.collect, backend.name, backend.ranks_per_gpu) == ("graph", "copy", "cuda", 1)
 
 
 def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Series, int, str], Cell], dict[str, str]]:
@@ -118,10 +112,10 @@ def _figures(chosen: Sequence[Any], arms: Sequence[str]) -> tuple[dict[tuple[Ser
     figures, digests = dict[tuple[Series, int, str], Cell](), dict[str, str]()
     for found, at, arm in chosen:
         screen = found.settings
-        rows = ((index, row) for index, row in enumerate(screen.rows) if not row.routing.startswith(TRACE))
-        for (index, row), tokens in itertools.product(rows, screen.tokens):
-            place = Series(row, screen.exchange), tokens, arm.name
-            if us := tuple(found.findings.repeats_us(index, tokens, at)):
+        for (index, row), tokens in itertools.product(enumerate(screen.rows), screen.tokens):
+            us = tuple(found.findings.repeats_us(index, tokens, at))
+            if us and not row.routing.startswith(TRACE):
+                place = Series(row, screen.exchange), tokens, arm.name
                 known = figures.get(place, Cell(0, tokens, arms.index(arm.name), 0.0))
                 figures[place], digests[arm.identity.digest] = _with(known, us, found), found.plan.plan_hash
     return figures, digests
@@ -155,26 +149,24 @@ def _check(
             "Give a folder of archived screens that ran on GPUs.",
         )
     if len(digests) > 1:
-        named = ", ".join(f"{digest} (as plan {plan})" for digest, plan in digests.items())
         raise ReportError(
-            f"source: expected cells of one native digest, received {named}.", "Choose one: digest=DIGEST."
+            "source: expected cells of one native digest, received "
+            f"{', '.join(f'{digest} (as plan {plan})' for digest, plan in digests.items())}.",
+            "Choose one: digest=DIGEST.",
         )
 
 
 def _compared(cell: Cell, start_us: float | None, series: Series) -> Cell:
     """A cell with the figure that a simulated one stands beside, and which it is."""
-    if cell.free_us:
-        return replace(cell, us=median(cell.free_us), timing=FREE_RUNNING)
-    if start_us is None:
-        return replace(cell, us=median(cell.behind_us), timing=BEHIND)
-    us = median(cell.behind_us) - start_us / cell.replay
+    timing = FREE_RUNNING if cell.free_us else BEHIND if start_us is None else START_OFF
+    us = median(cell.free_us) if cell.free_us else median(cell.behind_us) - (start_us or 0.0) / cell.replay
     if us <= 0:
         raise ReportError(
             f"{series.row.label}, T = {cell.tokens:,}: expected a time above its start, received "
             f"{median(cell.behind_us):.1f} us an exchange and a start of {start_us:.0f} us a replay.",
             "The two timings are not of one machine: keep their records in folders of their own.",
         )
-    return replace(cell, us=us, timing=START_OFF)
+    return replace(cell, us=us, timing=timing)
 
 
 def _of_plan(found: Any) -> str:

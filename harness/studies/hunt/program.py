@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from afdep import Arm, KernelTime, Layout, World, build, controls
-from afdep.proof.hunt import Finding, run_seed, small_machine
+from afdep.proof.hunt import run_seed, small_machine
 from afdep.proof.minimise import minimise
 from afdep.proof.scenario import Hunt
 from harness.core.fields import ArmName, Count, Dtype, LayoutName, Share, Text, Within
@@ -114,9 +114,6 @@ class Trial:
     def seeds(self) -> range:
         return range(self.first_seed, self.first_seed + self.num_seeds)
 
-    def __str__(self) -> str:
-        return f"{self.arm} seeds {self.first_seed}..{self.seeds[-1]}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Envelope):
@@ -196,8 +193,8 @@ def run(batch: Batch, group: Any) -> Iterator[Said]:
 
 def hunt_of(shape: Shape, arm: str, library: Path | None = None) -> Hunt:
     """The hunt of an arm."""
-    chosen = (name for name in controls.NAMES if {name, _ALL} & set(shape.controls))
-    return Hunt(arm, **{**vars(shape), "controls": tuple(chosen)}, library=library)
+    chosen = tuple(name for name in controls.NAMES if {name, _ALL} & set(shape.controls))
+    return Hunt(arm, **{**vars(shape), "controls": chosen}, library=library)
 
 
 def _finding(hunt: Hunt, trial: Trial, group: Any) -> dict[str, str]:
@@ -205,7 +202,10 @@ def _finding(hunt: Hunt, trial: Trial, group: Any) -> dict[str, str]:
     for seed in trial.seeds:
         group.session.opened(seed=seed)  # the last word of this process, where the seed ends it
         if run_seed(hunt, seed) is not None:
-            return told(*minimise(hunt, seed))
+            small, finding = minimise(hunt, seed)
+            waits = (f"blocked: {wait}" for wait in getattr(finding.error, "waits", ()))
+            lines = [f"replay: {replay_command(small, seed)}", *waits, *trace_lines(finding.kernels)]
+            return {"failed": str(finding), "details": "\n".join(lines)}
     return {}
 
 
@@ -232,18 +232,16 @@ def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
     ]
 
 
+def label(settings: Settings, trial: Trial) -> str:
+    """A trial in words."""
+    return f"{trial.arm} seeds {trial.first_seed}..{trial.seeds[-1]}"
+
+
 def replay_command(hunt: Hunt, seed: int) -> str:
     """The command that runs one seed of a hunt; fields as `conf/hunt/small.yaml` has them are left out."""
     usual = asdict(Hunt.small(hunt.arm, library=hunt.library))
     changed = [f"hunt.{name}={json.dumps(value)}" for name, value in asdict(hunt).items() if value != usual[name]]
     return shlex.join(["afdep-bench", "hunt", f"arm={json.dumps([hunt.arm])}", f"seeds=[{seed}]", *changed])
-
-
-def told(hunt: Hunt, finding: Finding) -> dict[str, str]:
-    """What is said of a finding: how it is replayed, which waits cannot end, and when its kernels ran."""
-    waits = (f"blocked: {wait}" for wait in getattr(finding.error, "waits", ()))
-    lines = [f"replay: {replay_command(hunt, finding.seed)}", *waits, *trace_lines(finding.kernels)]
-    return {"failed": str(finding), "details": "\n".join(lines)}
 
 
 def trace_lines(kernels: Sequence[KernelTime]) -> list[str]:

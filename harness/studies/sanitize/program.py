@@ -4,7 +4,6 @@ A few exchanges of 1A1F, called by the host and compared bit for bit, each rank 
 misses its own fault says nothing by its silence elsewhere.
 """
 
-import importlib
 import os
 import re
 import subprocess
@@ -12,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from harness.core import launch, process
-from harness.core.fields import ArmName, Unit, Within
+from harness.core.fields import ArmName, Limit
 from harness.core.plan import Plan
+from harness.ranks import loads
 from harness.ranks.cells import Shape
 from harness.records.envelope import FAILED, OK, VOID, Envelope
 from harness.study import Batch, Block, Edit, Ended, Said
 
-BACKENDS = {"cuda": ("harness.studies.sanitize.device",)}
 FINAL = (OK, FAILED)
 JUDGES_ENDINGS = True
 
@@ -38,8 +37,6 @@ _ERROR_AT = re.compile(
 )
 """Where a report places an error: memcheck in a line of its own, racecheck behind each of both accesses."""
 _NOT_OF_ERRORS = ("COMPUTE-SANITIZER", "Target application")
-
-Time = Annotated[float, Within(1, 86_400), Unit("s")]
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,6 @@ class Injected:
     edit: Edit
 
 
-_FILE = "vendor/elastic/copy_epilogue.cuh"
 _LAST = "  if (e.expert_alignment > 1) copy_detail::pad_experts(e);\n  prim::bulk_wait();\n"
 _OUT_OF_BOUNDS = """  if (prim::cta() == 0 && prim::warp() == 0)
     prim::elect([&] { prim::store(e.expert_counts + e.experts_per_rank, 0); });
@@ -72,13 +68,13 @@ INJECTED = {
         "memcheck",
         "copy_epilogue",
         "one thread writes a word just past the counts of experts",
-        Edit(_FILE, _LAST, _LAST + _OUT_OF_BOUNDS),
+        Edit("vendor/elastic/copy_epilogue.cuh", _LAST, _LAST + _OUT_OF_BOUNDS),
     ),
     "shared": Injected(
         "racecheck",
         "copy_epilogue",
         "all warps of a CTA write their number into one word of shared memory, and none waits for another",
-        Edit(_FILE, _LAST, _LAST + _UNORDERED),
+        Edit("vendor/elastic/copy_epilogue.cuh", _LAST, _LAST + _UNORDERED),
     ),
 }
 """By the name of the tree that has it."""
@@ -99,8 +95,8 @@ class Settings:
     arms: tuple[ArmName, ...]
     tools: tuple[Literal["memcheck", "racecheck"], ...]
     shape: Shape
-    timeout_s: Time
-    limit_s: Time
+    timeout_s: Limit
+    limit_s: Limit
 
     @property
     def grace_s(self) -> float:
@@ -118,7 +114,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sanitized(Envelope):
+class Record(Envelope):
     """One rank of one run under a tool of compute-sanitizer.
 
     Args:
@@ -152,67 +148,87 @@ class Sanitized(Envelope):
     said: str = ""
 
 
-Record = Sanitized
-
-
-def blocks(settings: Settings, done: Sequence[Sanitized]) -> Sequence[Block]:
+def blocks(settings: Settings, done: Sequence[Record]) -> Sequence[Block]:
     """Every tool on every arm of the sound tree, and each fault under its tool; one round."""
-    trials = [Trial(tool, arm) for tool in settings.tools for arm in settings.arms]
-    trials += [Trial(one.tool, "afdep", tree) for tree, one in INJECTED.items() if one.tool in settings.tools]
+    trials = (
+        *(Trial(tool, arm) for tool in settings.tools for arm in settings.arms),
+        *(Trial(one.tool, "afdep", tree) for tree, one in INJECTED.items() if one.tool in settings.tools),
+    )
     return () if done else [Block(tuple(_batch(settings, one) for one in trials))]
 
 
 def _batch(settings: Settings, trial: Trial) -> Batch:
-    edits = (INJECTED[trial.tree].edit,) if trial.tree in INJECTED else ()
-    command = f"compute-sanitizer --tool {trial.tool} --target-processes all --log-file {LOG} --error-exitcode 99"
-    more = " --report-api-errors no" if trial.tool == "memcheck" else ""
+    quiet = ("--report-api-errors", "no") if trial.tool == "memcheck" else ()
     return Batch(
         (trial,),
         "cuda",
         "1A1F",
-        edits=edits,
+        edits=(INJECTED[trial.tree].edit,) if trial.tree in INJECTED else (),
         ranks_per_gpu=1,
-        tool=tuple(f"{command}{more}".split()),
+        tool=(
+            *("compute-sanitizer", "--tool", trial.tool, "--target-processes", "all"),
+            *("--log-file", LOG, "--error-exitcode", "99", *quiet),
+        ),
         limit_s=settings.limit_s,
         expected_s=20.0,
     )
 
 
 def run(batch: Batch, group: Any) -> Iterator[Said]:
-    """Exchange, compare and say so."""
-    found: Iterator[Said] = importlib.import_module(BACKENDS[batch.backend][0]).run(batch, group)
-    return found
+    """A few exchanges, called by the host and compared bit for bit; the process ends well, for its tool's sake."""
+    (trial,), shape = batch.trials, group.settings.shape
+    group.turn()
+    buffer = group.buffer(
+        layout=batch.layout,
+        arm=trial.arm,
+        maker="ipc",
+        timeout_s=group.settings.timeout_s,
+        first_timeout_s=group.settings.timeout_s,
+        **shape.fields,
+    )
+    facts: dict[str, Any] = {"digest": str(buffer.identity["digest"]), "exchanges": 0}
+    try:
+        group.prove(buffer, [loads.random(shape, [seed]) for seed in range(shape.exchanges)], shape.tokens)
+        buffer.close()
+        facts["exchanges"] = shape.exchanges
+    except Exception as error:
+        facts["failed"] = process.in_words(error)
+    yield Said(0, facts)
 
 
-def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Sanitized]:
+def judge(plan: Plan, batch: Batch, trial: Trial, ended: Ended) -> list[Record]:
     """One row a rank, once the tools have ended."""
     injected = INJECTED.get(trial.tree)
-    row = Sanitized(**vars(trial))
-    if injected is not None:
-        row = replace(row, control=injected.what, expects=injected.kernel)
+    fault: dict[str, Any] = {} if injected is None else {"control": injected.what, "expects": injected.kernel}
+    row = Record(**vars(trial), **fault)
     if ended.void:
         return [replace(row, status=VOID, reason=ended.void)]
     if ended.files is None:
         return []
     row = replace(row, version=version(batch.tool[0]))
-    rows = [_of_rank(replace(row, rank=rank), rank, ended, ended.files) for rank in range(ended.num_ranks)]
+    rows = [_of_rank(row, rank, ended, ended.files) for rank in range(ended.num_ranks)]
     return [one if outcome(one, rows) in GOOD else _bad(one, rows, ended) for one in rows]
 
 
-def _of_rank(row: Sanitized, rank: int, ended: Ended, files: Path) -> Sanitized:
+def _of_rank(row: Record, rank: int, ended: Ended, files: Path) -> Record:
     said, code = ended.said.get(rank, {}), re.match(r"exit code (\d+)", ended.endings.get(rank, "exit code 0"))
     log = process.tail(files / str(rank) / LOG) or process.tail(files / f"{rank}.stderr")
-    exchanges, digest = int(said.get("exchanges", 0)), said.get("digest")
-    row = replace(row, native_digest=digest, exchanges=exchanges, exit_code=int(code[1]) if code else None)
-    return replace(row, **read(log, row.expects))
+    return replace(
+        row,
+        rank=rank,
+        native_digest=said.get("digest"),
+        exchanges=int(said.get("exchanges", 0)),
+        exit_code=int(code[1]) if code else None,
+        **read(log, row.expects),
+    )
 
 
-def _bad(row: Sanitized, rows: Sequence[Sanitized], ended: Ended) -> Sanitized:
+def _bad(row: Record, rows: Sequence[Record], ended: Ended) -> Record:
     why = (outcome(row, rows), ended.said.get(row.rank or 0, {}).get("failed"), ended.endings.get(row.rank or 0))
     return replace(row, status=FAILED, reason="; ".join(filter(None, why)))
 
 
-def outcome(row: Sanitized, rows: Sequence[Sanitized]) -> str:
+def outcome(row: Record, rows: Sequence[Record]) -> str:
     """What came of a rank's run, in words, with the other ranks' of the same run."""
     is_sound, reported = row.expects == SILENCE, [one.rank for one in rows if one.errors and one.in_kernel]
     words = {
@@ -245,11 +261,7 @@ def read(log: str, kernel: str) -> dict[str, Any]:
 @cache
 def version(tool: str) -> str:
     """What a tool of this machine says it is, in one line."""
-    command = [launch.place_of(tool, os.environ) or "true", "--version"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    said = subprocess.run(
+        [launch.place_of(tool, os.environ) or "true", "--version"], capture_output=True, text=True, check=False
+    ).stdout
     return next((line.strip() for line in said.splitlines() if "ersion" in line), "unknown")
-
-
-def label(settings: Settings, trial: Trial) -> str:
-    """A trial in words."""
-    return f"{trial.tool} {trial.arm} {trial.tree}"

@@ -1,14 +1,16 @@
 """The page of runs under compute-sanitizer, from records alone."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from textwrap import indent
 
 from harness.errors import Exit
-from harness.records.envelope import FAILED, VOID
+from harness.records.envelope import VOID
 from harness.report import page
 from harness.report.markdown import ABSENT, bullets, table
-from harness.report.results import Results, attempts
-from harness.studies.sanitize.program import GOOD, Sanitized, outcome
+from harness.report.results import Results, verdict
+from harness.studies.sanitize.program import GOOD, Record, outcome
 
 _LEAD = (
     "1A1F on two GPUs, each rank under a tool of its own, a few exchanges called by the host and compared bit for bit. "
@@ -22,24 +24,25 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown, provenance last."""
     runs = _runs(results)
     rows = [one for run in runs for one in run]
-    injected = dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)
-    said = dict.fromkeys(f"{_name(one)}:\n\n{_quoted(one.said)}" for one in rows if one.said)
-    versions = dict.fromkeys(one.version for one in rows if one.version)
+    firsts = [(_name(one), "\n".join(one.said.splitlines()[:6])) for one in rows if one.said]
+    said = dict.fromkeys(f"{name}:\n\n{indent(first, '    ')}" for name, first in firsts)
     digests = dict.fromkeys(f"{one.tree} {one.native_digest}" for one in rows if one.native_digest)
-    more = [*versions, f"trees and native digests: {', '.join(digests) or ABSENT}"]
-    parts = [
-        _LEAD,
-        _table(runs),
-        "## Injected faults",
-        bullets(injected),
-        "## What the tools said first",
-        *said,
-        "## Void, failed or missing",
-        page.not_ok(results),
-        "## Provenance",
-        page.provenance(results, more),
-    ]
-    return page.assemble("Under compute-sanitizer", parts)
+    versions = dict.fromkeys(one.version for one in rows if one.version)
+    return page.assemble(
+        "Under compute-sanitizer",
+        [
+            _LEAD,
+            _table(runs),
+            "## Injected faults",
+            bullets(dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)),
+            "## What the tools said first",
+            *said,
+            "## Void, failed or missing",
+            page.not_ok(results),
+            "## Provenance",
+            page.provenance(results, [*versions, f"trees and native digests: {', '.join(digests) or ABSENT}"]),
+        ],
+    )
 
 
 def summary(results: Results) -> str:
@@ -51,27 +54,20 @@ def summary(results: Results) -> str:
 
 def status(results: Results) -> Exit:
     """Found where a tool was not silent, or missed its fault; nothing where something was not run."""
-    found = {one.status for run in _runs(results) for one in run}
-    if FAILED in found:
-        return Exit.FOUND
-    return Exit.NOTHING if VOID in found or not found or any(map(page.num_missing, results.parts)) else Exit.OK
+    found = {one.status for one in results.current(Record)}
+    return verdict(found, VOID in found or any(map(page.num_missing, results.parts)))
 
 
-def _runs(results: Results) -> list[list[Sanitized]]:
-    return attempts(results.of(Sanitized), "tool", "arm", "tree")
+def _runs(results: Results) -> list[list[Record]]:
+    return [list(ranks) for _, ranks in groupby(results.current(Record), attrgetter("tool", "arm", "tree"))]
 
 
-def _table(runs: Sequence[Sequence[Sanitized]]) -> str:
-    columns = ("tool", "arm", "tree", "rank", "exchanges", "errors", "exit_code")
-    cells = [[*(getattr(one, name) for name in columns), outcome(one, run)] for run in runs for one in run]
-    lines = [[ABSENT if cell is None else str(cell) for cell in line] for line in cells]
-    header = ["tool", "arm", "tree", "rank", "exchanges exact", "errors reported", "exit code", "outcome"]
-    return table(header, lines, (3, 4, 5, 6))
+def _table(runs: Sequence[Sequence[Record]]) -> str:
+    columns = attrgetter("tool", "arm", "tree", "rank", "exchanges", "errors", "exit_code")
+    lines = [[*columns(one), outcome(one, run)] for run in runs for one in run]
+    ranks = ["rank", "exchanges exact", "errors reported", "exit code"]
+    return table(["tool", "arm", "tree", *ranks, "outcome"], lines, (3, 4, 5, 6))
 
 
-def _quoted(said: str) -> str:
-    return indent("\n".join(said.splitlines()[:6]), "    ")
-
-
-def _name(one: Sanitized) -> str:
+def _name(one: Record) -> str:
     return f"{one.tool} {one.arm} {one.tree}{'' if one.rank is None else f' rank {one.rank}'}"

@@ -34,14 +34,10 @@ def write(base: Path, path: Path, changed: Iterable[Constant]) -> Path:
                 f"{base.name}: expected one line {one.name}: {{...}}, received {len(places)}.",
                 "Write each constant on a line of its own.",
             )
-        lines[places[0]] = line(one)
+        said = f"value: {one.value!r}, unit: {json.dumps(one.unit)}, source: {json.dumps(one.source)}"
+        lines[places[0]] = f"{one.name}: {{{said}}}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as stream:
         stream.write("\n".join(lines) + "\n")
     Machine.load(path.stem, path.parent)
     return path
-
-
-def line(one: Constant) -> str:
-    """A constant as a machine file has it."""
-    return f"{one.name}: {{value: {one.value!r}, unit: {json.dumps(one.unit)}, source: {json.dumps(one.source)}}}"
