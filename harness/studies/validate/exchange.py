@@ -110,9 +110,15 @@ def _ids(setup: Setup, source: int, exchange: int, bucket: int) -> routing.Ids:
     is_idle = amount == "none" or (amount == "idle" and exchange < case.exchanges - 1)
     count = 0 if is_idle else 1 if amount == "one" else min(bucket, setup.trial.tokens)
     seed = (setup.seed * 1000 + exchange) * 64 + source
-    exponent = _ZIPF_EXPONENT if kind == "skew" else None
-    numbers = (count, shape.num_experts, shape.top_k, seed)
-    ids = routing.make(kind, *numbers, zipf_exponent=exponent, num_ffn_ranks=shape.layout.ffn_ranks)
+    ids = routing.make(
+        kind,
+        count,
+        shape.num_experts,
+        shape.top_k,
+        seed,
+        zipf_exponent=_ZIPF_EXPONENT if kind == "skew" else None,
+        num_ffn_ranks=shape.layout.ffn_ranks,
+    )
     return np.full_like(ids, routing.NO_ROUTE) if amount == "skipped" else ids
 
 

@@ -202,8 +202,10 @@ def _verdict(setup: Setup, planned: str, ended: Ended) -> tuple[str, str | None,
 
 def label(settings: Settings, trial: Trial) -> str:
     """A trial in words."""
-    point = f"{trial.layout} {trial.hidden} {trial.dtype} {trial.routing} T={trial.tokens} {trial.arm} {trial.mode}"
-    return f"{trial.backend} {trial.case}: {point}"
+    return (
+        f"{trial.backend} {trial.case}: {trial.layout} {trial.hidden} {trial.dtype} {trial.routing} T={trial.tokens} "
+        f"{trial.arm} {trial.mode}"
+    )
 
 
 def figure(rows: Sequence[Record]) -> str:

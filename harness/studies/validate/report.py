@@ -129,8 +129,7 @@ def _left_out(results: Results) -> str:
     for plan in (part.plan for part in results.parts if part.file is not None):
         for backend in plan.settings.backends:
             missing = left_out(plan.settings.declared(backend), plan.settings.chosen(backend)).items()
-            kind = KIND_OF_BACKEND[backend]
-            lines += [f"left out of {case}, {kind}: {', '.join(pairs)}" for case, pairs in missing]
+            lines += [f"left out of {case}, {KIND_OF_BACKEND[backend]}: {', '.join(pairs)}" for case, pairs in missing]
     return bullets(lines, "")
 
 
