@@ -13,8 +13,7 @@ from harness.report.results import Results
 
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The page in Markdown."""
-    ends = ["## Void, failed or missing", page.not_ok(results), "## Provenance", page.provenance(results)]
-    return page.assemble("What an exchange without tokens costs", [_table(results), *ends])
+    return page.assemble("What an exchange without tokens costs", [_table(results), *page.ends(results)])
 
 
 def _table(results: Results) -> str:

@@ -44,10 +44,7 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
             _exact([one for one in rows if one.expects == EXACT]),
             "## What was said on GPUs",
             bullets(said, "Nothing."),
-            "## Void, failed or missing",
-            page.not_ok(results),
-            "## Provenance",
-            page.provenance(results, _runs(rows)),
+            *page.ends(results, _runs(rows)),
         ],
     )
 

@@ -37,10 +37,7 @@ def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
             bullets(dict.fromkeys(f"`{one.tree}`, for {one.tool}: {one.control}" for one in rows if one.control)),
             "## What the tools said first",
             *said,
-            "## Void, failed or missing",
-            page.not_ok(results),
-            "## Provenance",
-            page.provenance(results, [*versions, f"trees and native digests: {', '.join(digests) or ABSENT}"]),
+            *page.ends(results, [*versions, f"trees and native digests: {', '.join(digests) or ABSENT}"]),
         ],
     )
 
