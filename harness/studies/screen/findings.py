@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -132,6 +133,7 @@ def findings(part: Part) -> Findings:
         for batch, trial in trials
         if counting[_place(trial)] and counting[_place(trial)][0].status == OK
     }
+    reasons |= _of_other_devices({place: counting[place] for place, reason in reasons.items() if reason is None})
     latencies = {place: latency_us(counting[place]) for place, reason in reasons.items() if reason is None}
     absences = [
         _absence(plan, place, rows, reasons.get(place)) for place, rows in counting.items() if place not in latencies
@@ -189,6 +191,17 @@ def _untrue(plan: Plan, batch: Batch, trial: Any, rows: Sequence[RoundTrip]) -> 
                 f"latency_us: expected the median of samples above zero, received {one.latency_us} on rank {one.rank}"
             )
     return None
+
+
+def _of_other_devices(counting: Mapping[Place, Sequence[RoundTrip]]) -> dict[Place, str | None]:
+    """Why cells do not count that ran on another type of GPU than most of the table."""
+    found = {place: ", ".join(_devices(rows)) for place, rows in counting.items()}
+    ((usual, _),) = Counter(found.values()).most_common(1) or [("", 0)]
+    return {
+        place: f"device: expected {usual}, as of the table's other cells, received {own}"
+        for place, own in found.items()
+        if own != usual
+    }
 
 
 def _loaded(row: RoundTrip) -> tuple[str | None, ...]:
