@@ -158,9 +158,9 @@ def figure(rows: Sequence[RoundTrip]) -> str:
 def columns(cell: Cell) -> dict[str, Any]:
     """Columns that the cell decides."""
     own = {one.name for one in fields(RoundTrip)}
-    parts = {**vars(cell.row), **vars(cell.exchange), **vars(cell.backend), **vars(cell)}
-    told = {name: held for name, held in parts.items() if name in own}
-    return {**told, "bucket": cell.bucket, "placement": cell.backend.placement}
+    parts = {**vars(cell.row), **vars(cell.exchange), **vars(cell.backend)}
+    derived = {"arm": cell.arm, "tokens": cell.tokens, "bucket": cell.bucket, "placement": cell.backend.placement}
+    return {name: held for name, held in (parts | derived).items() if name in own}
 
 
 def _of_rank(

@@ -5,7 +5,7 @@ from statistics import median
 import pytest
 
 from harness.desk import report as pages
-from harness.report.statistics import rms_relative_error_pct
+from harness.studies.screen.tables import rms_relative_error_pct
 from tests.studies.archived import DESK, comparison, results, shared, simulate
 
 FIGURES = ("baseline_us", "candidate_us")
