@@ -13,8 +13,7 @@ import yaml
 
 from afdep import controls
 from harness import study
-from harness.config import overrides
-from harness.config.compose import compose
+from harness.config.compose import compose, options
 from harness.config.read import one_of, read
 from harness.core import plan as plans
 from harness.core import planning
@@ -75,7 +74,7 @@ def campaign(texts: Sequence[str], desk: Desk) -> int:
         ValueReadError: no such list.
     """
     config = compose("command/campaign", texts, desk.conf)
-    name = one_of("name", need("name", config["name"]), overrides.options(desk.conf, "campaign"))
+    name = one_of("name", need("name", config["name"]), options(desk.conf, "campaign"))
     for line in yaml.safe_load((desk.conf / "campaign" / f"{name}.yaml").read_text(encoding="utf-8")):
         study_name, *words = shlex.split(line)
         run(study_name, [*words, "launcher=node", f"launcher.to={config['to']}"], desk)

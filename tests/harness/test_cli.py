@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli, study
-from harness.config.compose import compose
-from harness.config.overrides import options
+from harness.config.compose import compose, options
 from harness.desk import doctor, status, usage
 from harness.desk.desk import print_line, real
 
