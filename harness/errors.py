@@ -3,7 +3,7 @@
 The first line says the thing, what was expected and what was received; the second says what to do next.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 
@@ -78,39 +78,7 @@ class BundleError(HarnessError, ValueError):
 
 
 class RankError(HarnessError, RuntimeError):
-    """Ranks that did not measure all their cells.
-
-    Args:
-        reasons: by rank.
-    """
-
-    def __init__(self, reasons: Mapping[int, str]):
-        said = "; ".join(f"rank {rank}: {reason}" for rank, reason in sorted(reasons.items()))
-        super().__init__(
-            f"ranks: expected every cell of each, received {said or 'no reason from any'}.",
-            "Their standard errors lie beside the folder they started in.",
-        )
-        self.reasons = dict(reasons)
-
-
-class PlacementError(HarnessError, ValueError):
-    """Ranks that the GPUs of a machine cannot seat."""
-
-
-class MpsError(HarnessError, RuntimeError):
-    """NVIDIA's multi-process service is not to be had here.
-
-    Args:
-        reason: what it said, or why it could not be asked.
-    """
-
-    def __init__(self, reason: str):
-        super().__init__(
-            f"MPS: expected a daemon of its own for ranks that share a GPU, received: {reason}.",
-            "Give every rank a GPU of its own, or run where nvidia-cuda-mps-control is installed and allowed.",
-        )
-        self.args = (reason,)
-        self.reason = reason
+    """A rank that does not find what its batch has for it."""
 
 
 class ReportError(HarnessError, ValueError):

@@ -91,10 +91,7 @@ def ending(returncode: int, timed_out_after_s: float | None, last_stderr: str) -
 
 def signal_name(number: int) -> str:
     """The name of a signal, or its number where it has none."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
 
 
 def tail(path: Path) -> str:

@@ -139,9 +139,8 @@ def _alive(workspace: Workspace) -> Iterator[None]:
 def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
     """What a composed configuration asks for: by the study's own reading, or field by field."""
     program: Any = study.program(name)
-    settings_of = study.settings(name)
-    if settings_of is not None:
-        return settings_of(config, desk)  # type: ignore[no-any-return]
+    if (own := study.settings(name)) is not None:
+        return own.wanted(config, desk)  # type: ignore[no-any-return]
     settings = read(program.Settings, config)
     arms = getattr(program, "arms", lambda _: ())(settings)
     machine = getattr(program, "machine", lambda _: None)(settings)

@@ -125,8 +125,8 @@ def _sections(name: str, primary: str) -> dict[str, type[Any]]:
     """The dataclasses that sections of a study's configuration are read into."""
     if not primary.startswith("study/"):
         return {}
-    sections: dict[str, type[Any]] | None = study.sections(name)
-    return sections if sections is not None else {"": study.program(name).Settings}
+    own = study.settings(name)
+    return dict(own.SECTIONS) if own else {"": study.program(name).Settings}
 
 
 def _commented(key: str, comments: Mapping[str, str], conf: Path) -> str:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from afdep.layout import Layout
-from harness.errors import PlacementError
+from harness.study import VoidError
 
 _PROBE = """
 import ctypes, json
@@ -134,12 +134,10 @@ def place(layout: Layout, gpus: int) -> Placement:
         gpus: how many there are.
 
     Raises:
-        PlacementError: no GPU.
+        VoidError: no GPU.
     """
     if gpus < 1:
-        raise PlacementError(
-            f"placement of {layout}: expected 1 GPU or more, received {gpus}.", "Run it on a GPU node."
-        )
+        raise VoidError(f"placement of {layout}: expected 1 GPU or more, received {gpus}.")
     ffn_gpus = min(range(1, gpus), key=lambda count: _crowding(layout, count, gpus), default=0)
     used = [rank % ffn_gpus if ffn_gpus else 0 for rank in layout.ffn_rank_ids]
     used += [ffn_gpus + source % (gpus - ffn_gpus) for source in range(layout.attention_ranks)]
@@ -151,14 +149,13 @@ def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
     """The placement of a plan that says how many ranks the fullest GPU has: on as few GPUs as that allows.
 
     Raises:
-        PlacementError: no placement has so many on the fullest.
+        VoidError: no placement has so many on the fullest.
     """
     placement = place(layout, -(-layout.num_ranks // ranks_per_gpu))
     if placement.ranks_per_gpu != ranks_per_gpu:
-        raise PlacementError(
+        raise VoidError(
             f"placement of {layout}: expected {ranks_per_gpu} ranks on the fullest GPU, "
-            f"received {placement.ranks_per_gpu} on the fewest GPUs.",
-            f"Write backend.ranks_per_gpu={placement.ranks_per_gpu}.",
+            f"received {placement.ranks_per_gpu} on the fewest GPUs."
         )
     return placement
 

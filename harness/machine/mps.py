@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import MpsError
 from harness.machine import keeper
 from harness.machine.gpus import Placement
+from harness.study import VoidError
 
 CONTROL = "nvidia-cuda-mps-control"
 _FORCED_AFTER_S = 5
@@ -51,7 +51,7 @@ class Daemon:
         """Start it.
 
         Raises:
-            MpsError: it did not start, or does not answer.
+            VoidError: it did not start, or does not answer.
         """
         for folder in _folders(self.folder).values():
             Path(folder).mkdir()
@@ -60,7 +60,7 @@ class Daemon:
 
     def quit(self) -> None:
         """End it, by its own command or, where it does not follow, by its process id."""
-        with suppress(MpsError):
+        with suppress(VoidError):
             self._run(None, f"quit -t {_FORCED_AFTER_S}\n")
         with suppress(OSError, ValueError), _ending(self._pid()):
             os.kill(self._pid(), signal.SIGKILL)
@@ -76,11 +76,11 @@ class Daemon:
                     command, input=commands, stdout=said, stderr=said, text=True, env=self.environ, timeout=self.limit_s
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise MpsError(str(error)) from error
+                raise VoidError(f"needs MPS: {error}") from error
             said.seek(0)
             if done.returncode != 0:
                 lines = [line.strip() for line in said.read().splitlines() if line.strip()]
-                raise MpsError(lines[-1] if lines else f"exit code {done.returncode} of {CONTROL}")
+                raise VoidError(f"needs MPS: {lines[-1] if lines else f'exit code {done.returncode} of {CONTROL}'}")
 
 
 @contextmanager
@@ -103,11 +103,11 @@ def private_daemon(environ: Mapping[str, str], limit_s: float = _LIMIT_S) -> Ite
         limit_s: how long one command to the daemon may take.
 
     Raises:
-        MpsError: MPS is not to be had.
+        VoidError: MPS is not to be had.
     """
     executable = shutil.which(CONTROL, path=environ.get("PATH", ""))
     if executable is None:
-        raise MpsError(f"no {CONTROL} on the PATH")
+        raise VoidError(f"needs MPS: no {CONTROL} on the PATH")
     with tempfile.TemporaryDirectory(prefix="afdep-mps-", ignore_cleanup_errors=True) as name:
         daemon = Daemon(executable, Path(name), {**environ, **_folders(Path(name))}, limit_s)
         with keeper.kept() as keeping:
@@ -130,7 +130,7 @@ def shares(placement: Placement, environ: Mapping[str, str]) -> Iterator[list[di
     """By rank what its environment holds of its share of a GPU; a daemon serves ranks that share one.
 
     Raises:
-        MpsError: ranks share a GPU, and MPS is not to be had.
+        VoidError: ranks share a GPU, and MPS is not to be had.
     """
     if not placement.is_shared:
         yield [{} for _ in placement.seats]
