@@ -10,9 +10,10 @@ from harness import study
 from harness.config.compose import compose
 from harness.config.read import NONE, one_of, value
 from harness.core.fields import as_name
+from harness.core.plan import Workspace
 from harness.core.trees import exclusive_directory
 from harness.desk import select
-from harness.desk.desk import Desk, Workspace, counted, need
+from harness.desk.desk import Desk, counted, need
 from harness.errors import Exit, ReportError, UsageError
 from harness.records import files
 from harness.records.frames import frame

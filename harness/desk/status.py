@@ -12,16 +12,15 @@ from importlib.metadata import PackageNotFoundError, version
 from afdep.build import cache_folder
 from harness.config.compose import compose
 from harness.config.read import one_of
-from harness.core.plan import PlanFile
+from harness.core.plan import PlanFile, Workspace
 from harness.desk import select
-from harness.desk.desk import Desk, Workspace
+from harness.desk.desk import Desk, out_folder
 from harness.errors import Exit
 from harness.records.envelope import OK, STATUSES
 from harness.records.table import read, record_files
 from harness.report import published
 from harness.report.markdown import table
 from harness.report.page import num_missing
-from harness.report.results import Part
 
 PACKAGES = {
     **dict.fromkeys(("numpy", "pyarrow", "pandas", "ml_dtypes", "hydra-core", "matplotlib", "pyyaml", "scipy"), True),
@@ -34,7 +33,7 @@ PROGRAMS = {"g++": True, "git": True, "nvcc": False, "nvidia-smi": False}
 def run(texts: Sequence[str], desk: Desk) -> int:
     """One line per plan, oldest first; plans that cannot be read are named."""
     config = compose("command/status", texts, desk.conf)
-    workspace = Workspace.out(str(config["launcher"]["out"]), desk)
+    workspace = out_folder(str(config["launcher"]["out"]), desk)
     files, damaged = select.plan_files(workspace)
     header = ["plan", "study", "name", "created", *STATUSES, "missing", "damaged files"]
     desk.print_line(table(header, [_line(file, workspace) for file in files], range(4, len(header))))
@@ -44,7 +43,7 @@ def run(texts: Sequence[str], desk: Desk) -> int:
 
 
 def _line(file: PlanFile, workspace: Workspace) -> list[str]:
-    part = Part(file, read(record_files(workspace.records(file.plan_hash))))
+    part = select.part(file, workspace)
     last = {
         str(row["key"]): str(row["status"]) for row in sorted(part.reading.rows, key=lambda row: row["status"] == OK)
     }
@@ -58,7 +57,7 @@ def records(texts: Sequence[str], desk: Desk) -> int:
     config = compose("command/records", texts, desk.conf)
     source = str(config["source"])
     path = desk.path(str(config["launcher"]["out"]) if source == select.OUT else source)
-    found = read([path] if path.is_file() else record_files(path))
+    found = read(record_files(path))
     names = ("table", "backend", "status")
     counts = Counter(tuple(str(row.get(name) or "") for name in names) for row in found.rows)
     lines = [[*key, f"{count:,}"] for key, count in sorted(counts.items())]
@@ -89,7 +88,7 @@ def claims(texts: Sequence[str], desk: Desk) -> int:
 def doctor(texts: Sequence[str], desk: Desk) -> int:
     """Print one line per check; the exit status is an error if something needed is missing."""
     config = compose("command/doctor", texts, desk.conf)
-    out = Workspace.out(str(config["launcher"]["out"]), desk).folder
+    out = out_folder(str(config["launcher"]["out"]), desk).folder
     python = sys.version.split()[0] if sys.version_info >= (3, 11) else None
     machines = ", ".join(sorted(path.stem for path in (desk.conf / "machine").glob("*.yaml")))
     cache = cache_folder()

@@ -159,7 +159,9 @@ def write(folder: Path, stem: str, rows: Sequence[Row]) -> Path:
 
 
 def record_files(folder: Path) -> list[Path]:
-    """The record files of a folder and those below, in order of name; names with a leading dot are unfinished."""
+    """A record file, or those of a folder and below in order of name; names with a leading dot are unfinished."""
+    if folder.is_file():
+        return [folder]
     return sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith("."))
 
 

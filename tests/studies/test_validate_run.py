@@ -11,7 +11,8 @@ import pytest
 
 from harness.core import plan as plans
 from harness.core import planning
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
+from harness.core.plan import Workspace
 from harness.core.planning import Wanted
 from harness.errors import Exit
 from harness.machine import gpus
@@ -45,7 +46,6 @@ class Bench:
         return plans.save(self.folder / "plans", replace(self.made.plan, blocks=blocks), "now", "command")
 
     def run(self, file, judged=lambda trial, rows: None):
-        places = Places(self.folder / "records", self.folder / "journals", self.folder / "scratch")
 
         def listen(trial, rows):
             self.told.append((trial, rows[0].status))
@@ -53,7 +53,7 @@ class Bench:
 
         now = datetime(2026, 1, 2, tzinfo=UTC)
         self.executor = Executor(
-            *(file, self.made.slots, self.made.sources, places, Limits(2, 60.0)),
+            *(file, self.made.slots, self.made.sources, Workspace(self.folder), Limits(2, 60.0)),
             *(told_by(listen), os.environ, lambda: now, "command"),
         )
         self.executor.execute()
