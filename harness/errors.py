@@ -58,16 +58,12 @@ class PlanError(HarnessError, ValueError):
     """A plan file that is missing, altered or of another version."""
 
 
-class SlotPathError(HarnessError, ValueError):
-    """A module search path that would let other sources in."""
-
-
 class PublishedError(HarnessError, ValueError):
     """Published figures that are missing or contradict themselves."""
 
 
 class WorkspaceError(HarnessError, ValueError):
-    """An out folder that is a file, or lies below one."""
+    """An out folder that is a file, takes no files, or cannot stand in a search path for modules."""
 
 
 class BundleError(HarnessError, ValueError):

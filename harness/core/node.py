@@ -115,8 +115,7 @@ def run_plan(one: Entry, folder: Path) -> int:
         _say(f"failed: {reason}; all of stderr in {place}")
     counted = Counter(row.status for row in executor.ledger.rows)
     _say(f"{one.name}: {', '.join(f'{count} {name}' for name, count in sorted(counted.items())) or 'no'} records")
-    statuses = set(counted)
-    found = Exit.FOUND if FAILED in statuses else Exit.OK if OK in statuses else Exit.NOTHING
+    found = Exit.FOUND if FAILED in counted else Exit.OK if OK in counted else Exit.NOTHING
     return int(Exit.ERROR if executor.failures and found == Exit.OK else found)
 
 

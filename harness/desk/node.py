@@ -58,11 +58,7 @@ def add(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, desk
         desk.print_line(f"{desk.shown(folder)} has plan {file.plan_hash} already")
         return Exit.OK
     entry = _entry(file, slots, sources, launcher, [one.name for one in known])
-    place = folder / SLOTS / entry.slots
-    if not place.exists():
-        _put(file, slots, place)
-    else:
-        _carry_edited(file, Slots(place, slots.num_trees))
+    _put(file, slots, folder / SLOTS / entry.slots)
     files.replace(Workspace(folder).plans / file.path.name, file.path.read_bytes())
     everything = [*known, entry]
     files.replace(
@@ -97,7 +93,10 @@ def _entry(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, t
 
 
 def _put(file: PlanFile, slots: Slots, place: Path) -> None:
-    """Put trees with all that is built of them into a bundle, at one stroke."""
+    """Put trees with all that is built of them into a bundle, at one stroke; where they are, what this plan adds."""
+    if place.exists():
+        _carry_edited(file, Slots(place, slots.num_trees))
+        return
     aside = place.with_name(f".{place.name}")
     shutil.rmtree(aside, ignore_errors=True)
     shutil.copytree(slots.root, aside)

@@ -89,12 +89,11 @@ def doctor(texts: Sequence[str], desk: Desk) -> int:
     """Print one line per check; the exit status is an error if something needed is missing."""
     config = compose("command/doctor", texts, desk.conf)
     out = out_folder(str(config["launcher"]["out"]), desk).folder
-    python = sys.version.split()[0] if sys.version_info >= (3, 11) else None
     machines = ", ".join(sorted(path.stem for path in (desk.conf / "machine").glob("*.yaml")))
     cache = cache_folder()
     nearest = next(one for one in (cache, *cache.parents) if one.exists())
     checks: list[tuple[str, str | None, bool]] = [
-        ("python 3.11 or newer", python, True),
+        ("python 3.11 or newer", sys.version.split()[0], True),
         *((name, _version(name), needed) for name, needed in PACKAGES.items()),
         *((name, shutil.which(name), needed) for name, needed in PROGRAMS.items()),
         ("machine descriptions", machines or None, True),

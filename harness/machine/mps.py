@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,22 +55,22 @@ class Daemon:
         """
         for folder in _folders(self.folder).values():
             Path(folder).mkdir()
-        self._run("-d", "")
-        self._run(None, "get_server_list\n")
+        self._run("", "-d")
+        self._run("get_server_list\n")
 
     def quit(self) -> None:
         """End it, by its own command or, where it does not follow, by its process id."""
         with suppress(VoidError):
-            self._run(None, f"quit -t {_FORCED_AFTER_S}\n")
-        with suppress(OSError, ValueError), _ending(self._pid()):
-            os.kill(self._pid(), signal.SIGKILL)
+            self._run(f"quit -t {_FORCED_AFTER_S}\n")
+        with suppress(OSError, ValueError), ExitStack() as opened:
+            process = os.pidfd_open(int((self.folder / "pipe" / f"{CONTROL}.pid").read_text(encoding="utf-8")))
+            opened.callback(os.close, process)
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            select.select([process], [], [], _ENDS_WITHIN_S)
 
-    def _pid(self) -> int:
-        return int((self.folder / "pipe" / f"{CONTROL}.pid").read_text(encoding="utf-8"))
-
-    def _run(self, option: str | None, commands: str) -> None:
+    def _run(self, commands: str, *options: str) -> None:
         with tempfile.TemporaryFile("w+", dir=self.folder) as said:  # a daemon keeps a pipe open, a file does not wait
-            command = [self.executable] if option is None else [self.executable, option]
+            command = [self.executable, *options]
             try:
                 done = subprocess.run(
                     command, input=commands, stdout=said, stderr=said, text=True, env=self.environ, timeout=self.limit_s
@@ -81,17 +81,6 @@ class Daemon:
             if done.returncode != 0:
                 lines = [line.strip() for line in said.read().splitlines() if line.strip()]
                 raise VoidError(f"needs MPS: {lines[-1] if lines else f'exit code {done.returncode} of {CONTROL}'}")
-
-
-@contextmanager
-def _ending(pid: int) -> Iterator[None]:
-    """Behind the block the process has ended, or some seconds are over."""
-    process = os.pidfd_open(pid)
-    try:
-        yield
-        select.select([process], [], [], _ENDS_WITHIN_S)
-    finally:
-        os.close(process)
 
 
 @contextmanager
