@@ -36,7 +36,10 @@ COMMANDS = {
 """What is no study."""
 
 HELP = ("help", "--help", "-h")
-_NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR)
+_NO_PLACE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR),
+    *(errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+)
 
 
 def main(arguments: Sequence[str], desk: Desk | None = None) -> int:

@@ -13,6 +13,7 @@ from harness.core.journal import Told
 from harness.core.plan import Plan, PlanFile
 from harness.records import table
 from harness.records.envelope import FAILED, OK, Envelope
+from harness.records.errors import FieldError
 from harness.study import Batch, Block, Ended
 
 _FACTS = ("code_digest", "gpu_uuid", "torch", "compiler", "affinity")
@@ -199,18 +200,26 @@ class Ledger:
             self._judge(told, batch, index, Ended(said, told.opened, num_ranks))
 
     def _judge(self, told: Told, batch: Batch, index: int, ended: Ended) -> list[Envelope]:
+        """The rows of a trial; where one is none that may be written, what was said is void for that reason."""
         trial = batch.trials[index]
-        found = self.program.judge(self.file.plan, batch, trial, ended)
-        rows = [self._stamped(one, told, batch, trial) for one in found]
+        try:
+            rows = self._checked(told, batch, trial, ended)
+        except FieldError as refused:
+            rows = self._checked(told, batch, trial, replace(ended, said={}, void=refused.problem))
         if rows and index not in told.shown:
             told.shown.add(index)
             self.progress.judged(trial, rows)
         return rows
 
+    def _checked(self, told: Told, batch: Batch, trial: Any, ended: Ended) -> list[Envelope]:
+        found = self.program.judge(self.file.plan, batch, trial, ended)
+        return [table.checked(self._stamped(one, told, batch, trial)) for one in found]
+
     def _stamped(self, row: Envelope, told: Told, batch: Batch, trial: Any) -> Envelope:
         """The row with all that plan and run know of it."""
         plan, attempt, tree = self.file.plan, told.attempt, self.file.plan.trees[batch.tree]
-        facts = told.opened.get(getattr(row, "rank", None) or 0, {})
+        process = (getattr(row, "rank", None) or 0) if num_processes(batch) > 1 else 0
+        facts = told.opened.get(process, {})
         told_by_rank: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
         return replace(
             row,

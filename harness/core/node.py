@@ -59,9 +59,19 @@ class Entry:
 
 
 def entries(folder: Path) -> list[Entry]:
-    """The plans of a bundle, in order."""
-    data: Any = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-    return [decode(Entry, one) for one in data["entries"]]
+    """The plans of a bundle, in order.
+
+    Raises:
+        UsageError: its list is damaged, or somebody else's.
+    """
+    try:
+        data: Any = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        return [decode(Entry, one) for one in data["entries"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{INDEX} of {folder.name}: expected the list of a bundle, received {type(error).__name__}.",
+            "Nothing there is touched: put the file back, or choose another folder.",
+        ) from error
 
 
 def main(names: Sequence[str], folder: Path) -> int:
@@ -95,7 +105,7 @@ def _in_a_process(one: Entry, folder: Path) -> int:
 
 
 def run_plan(one: Entry, folder: Path) -> int:
-    """Run what a plan lacks, here."""
+    """Run what a plan lacks, here; of a pair that lost a side neither counts."""
     file = plans.load(Workspace(folder).plans / f"{one.plan}.json")
     executor = Executor(
         file,
@@ -114,8 +124,11 @@ def run_plan(one: Entry, folder: Path) -> int:
     for place, reason in executor.failures.items():
         _say(f"failed: {reason}; all of stderr in {place}")
     counted = Counter(row.status for row in executor.ledger.rows)
-    _say(f"{one.name}: {', '.join(f'{count} {name}' for name, count in sorted(counted.items())) or 'no'} records")
-    found = Exit.FOUND if FAILED in counted else Exit.OK if OK in counted else Exit.NOTHING
+    lacking, rounds = executor.num_missing(), executor.ledger.rounds
+    total = sum(len(batch.trials) for blocks in rounds for block in blocks for batch in block.batches)
+    more = f"; {lacking} of {total} trials do not count" if lacking else ""
+    _say(f"{one.name}: {', '.join(f'{count} {name}' for name, count in sorted(counted.items())) or 'no'} records{more}")
+    found = Exit.FOUND if FAILED in counted else Exit.OK if OK in counted and lacking < total else Exit.NOTHING
     return int(Exit.ERROR if executor.failures and found == Exit.OK else found)
 
 

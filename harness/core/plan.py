@@ -139,11 +139,17 @@ class PlanFile:
         return self.path.stem
 
     def rounds(self) -> Iterator[tuple[Block, ...]]:
-        """Every round that is written, the plan's own first."""
+        """Every round that is written, the plan's own first.
+
+        Raises:
+            PlanError: one that cannot be read.
+        """
         yield self.plan.blocks
         known, number = _known(self.plan.study), 1
         while (path := self._round(number)).exists():
-            yield decode(tuple[Block, ...], json.loads(path.read_text(encoding="utf-8")), known)
+            with _named(path, "Put it back from a copy, or run in another folder: launcher.out=FOLDER."):
+                blocks = decode(tuple[Block, ...], json.loads(path.read_text(encoding="utf-8")), known)
+            yield blocks
             number += 1
 
     def add_round(self, number: int, blocks: Sequence[Block]) -> tuple[Block, ...]:
@@ -193,16 +199,23 @@ def load(path: Path, stored: Path | None = None) -> PlanFile:
     Raises:
         PlanError: missing, damaged, altered, of another format or of a study that is not here.
     """
-    try:
+    with _named(path, "Plan it again."):
         data: Any = json.loads((stored or path).read_text(encoding="utf-8"))
         plan: Plan = decode(Plan, data["plan"], _known(str(data["plan"]["study"])))
         created, command = str(data["created"]), str(data["command"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", "Plan it again.") from error
     if plan.format != FORMAT or not plan.plan_hash == data["plan_hash"] == path.stem:
         raise PlanError(f"plan {path.name}: expected its hash, received content of {plan.plan_hash}.", "Plan it again.")
     return PlanFile(path, created, command, plan)
+
+
+@contextmanager
+def _named(path: Path, next_step: str) -> Iterator[None]:
+    """Whatever is wrong with what is read of a file is said by its name."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", next_step) from error
 
 
 @dataclass(frozen=True)

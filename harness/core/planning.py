@@ -119,6 +119,7 @@ def _ask(slot: Path, name: str, request: Mapping[str, Any], environ: Mapping[str
             f"tree {name}: expected it to build and load, received {reason}.",
             next_step or "Look at the whole of what it says: `git checkout` that tree and `python -c 'import afdep'`.",
         )
+    sys.stderr.write(done.stderr)  # what it warns of
     return told[-1]
 
 

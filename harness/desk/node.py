@@ -31,7 +31,13 @@ PROVIDED = re.compile(r"(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpth
 _COMMAND = """#!/bin/sh
 # ./run [NAME ...]: run these plans of bundle.json, or all of them, as far as out/ has no records of them.
 cd "$(dirname "$0")" || exit 4
-PYTHONPATH="$PWD/{slots}/slot0" exec "${{PYTHON:-python3}}" -P -m harness.core.node "$@"
+python="${{PYTHON:-python3}}"
+if ! "$python" -P -c 'import numpy, pyarrow' 2>/dev/null; then
+    printf '%s: expected Python 3.11 or newer with numpy and pyarrow, received another.\n%s\n' \
+        "$python" 'Write PYTHON=/path/to/python3 ./run.' >&2
+    exit 4
+fi
+PYTHONPATH="$PWD/{slots}/slot0" exec "$python" -P -m harness.core.node "$@"
 """
 _START_S = 60
 """What a plan may take beside its batches."""
@@ -53,7 +59,9 @@ def add(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, desk
         )
     if "trace@" in json.dumps(encode(file.plan.settings)):
         raise BundleError(f"plan {file.plan_hash}: expected generated routings, received recorded ones.")
-    known = entries(folder) if folder.exists() else []
+    if not folder.exists():
+        _list(folder, [])  # of a folder without it nobody knows whose it is
+    known = entries(folder)
     if any(one.plan == file.plan_hash for one in known):
         desk.print_line(f"{desk.shown(folder)} has plan {file.plan_hash} already")
         return Exit.OK
@@ -61,17 +69,18 @@ def add(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, desk
     _put(file, slots, folder / SLOTS / entry.slots)
     files.replace(Workspace(folder).plans / file.path.name, file.path.read_bytes())
     everything = [*known, entry]
-    files.replace(
-        folder / INDEX, (json.dumps({"entries": [encode(one) for one in everything]}, indent=1) + "\n").encode()
-    )
-    command = folder / RUN
-    command.write_text(_COMMAND.format(slots=f"{SLOTS}/{everything[0].slots}"), encoding="utf-8")
+    command = files.replace(folder / RUN, _COMMAND.format(slots=f"{SLOTS}/{everything[0].slots}").encode())
     command.chmod(0o755)
+    _list(folder, everything)
     total = sum(one.expected_s for one in everything)
     minutes = counted(round(total / 60), "minute")
     desk.print_line(f"written: {desk.shown(folder)}, {counted(len(everything), 'plan')}, about {minutes}")
     desk.print_line(f"on the node: ./{RUN} {entry.name}")
     return Exit.OK
+
+
+def _list(folder: Path, plans: list[Entry]) -> None:
+    files.replace(folder / INDEX, (json.dumps({"entries": [encode(one) for one in plans]}, indent=1) + "\n").encode())
 
 
 def _entry(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, taken: list[str]) -> Entry:
@@ -99,13 +108,16 @@ def _put(file: PlanFile, slots: Slots, place: Path) -> None:
         return
     aside = place.with_name(f".{place.name}")
     shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(slots.root, aside)
-    own = Slots(aside, slots.num_trees)
-    if any(batch.backend == "cuda" for batch in file.plan.batches):
-        for index in range(slots.num_trees):
-            _copy(*_built_by(own.path(index).resolve()))
-    _carry_edited(file, own)
-    aside.rename(place)
+    try:
+        shutil.copytree(slots.root, aside)
+        own = Slots(aside, slots.num_trees)
+        if any(batch.backend == "cuda" for batch in file.plan.batches):
+            for index in range(slots.num_trees):
+                _copy(*_built_by(own.path(index).resolve()))
+        _carry_edited(file, own)
+        aside.rename(place)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _carry_edited(file: PlanFile, slots: Slots) -> None:

@@ -66,7 +66,9 @@ def plan_files(workspace: Workspace) -> tuple[list[PlanFile], dict[str, str]]:
         if path.name.count(".") > 1:  # a round of a plan
             continue
         try:
-            found.append(load(path))
+            file = load(path)
+            list(file.rounds())  # each can be read
+            found.append(file)
         except PlanError as error:
             damaged[path.name] = error.problem
     return sorted(found, key=lambda one: (one.created, one.plan_hash)), damaged

@@ -90,8 +90,8 @@ def _fields(kind: type[Row]) -> dict[str, tuple[Any, bool]]:
     return {one.name: found[one.name] for one in dataclasses.fields(kind)}
 
 
-def check(row: Row) -> None:
-    """Refuse a row that no schema or no machine could have.
+def checked(row: R) -> R:
+    """The row itself, unless no schema or no machine could have it.
 
     Raises:
         FieldError: a null, a value of another type (no number is cast), a figure that is not finite or not above zero,
@@ -115,6 +115,7 @@ def check(row: Row) -> None:
             )
     if isinstance(row, Envelope):
         _check_status(row)
+    return row
 
 
 def _is_a(value: object, kind: Any) -> bool:
@@ -142,9 +143,7 @@ def write(folder: Path, stem: str, rows: Sequence[Row]) -> Path:
         WriteError: the file does not read back.
     """
     kind = type(rows[0])
-    for row in rows:
-        check(row)
-    data = [dataclasses.asdict(row) for row in rows]
+    data = [dataclasses.asdict(checked(row)) for row in rows]
     metadata = {b"format": FORMAT, b"table": kind.table, b"num_rows": str(len(rows)), b"content_sha256": _hash(data)}
     table = pa.Table.from_pylist(data, schema=schema(kind).with_metadata(metadata))
     stream = io.BytesIO()

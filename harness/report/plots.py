@@ -1,5 +1,6 @@
 """How every plot looks: panels, axes with plain ticks, colours and marks that read in grey, and one legend."""
 
+import io
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ os.environ["MPLBACKEND"] = "agg"  # that of a notebook may not even be installed
 import matplotlib
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from harness.records import files
 
 DPI = 110
 COLORS = ("#b3541e", "#1f5fa8", "#3a7d44", "#7a5195", "#6b6b6b")
@@ -66,11 +69,11 @@ def _legend(figure: Any, grid: Any) -> None:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write a figure, without what would make two files of one picture differ."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    """Write a figure at one stroke, without what would make two files of one picture differ."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=DPI, metadata={"Software": None})
     plt.close(figure)
-    return path
+    return files.replace(path, stream.getvalue())
 
 
 def dress(axes: Any, title: str, tokens: Sequence[int], fontsize: float = 10) -> None:

@@ -31,6 +31,7 @@ def test_a_row_says_where_it_comes_from(bench):
     assert (row.plan_hash, row.study, row.run, row.command, row.attempt, row.measuring_digest) == expected
     assert row.key == file.plan.trial_key(file.plan.blocks[0].batches[0], file.plan.blocks[0].batches[0].trials[0])
     assert row.seconds > 0
+    assert row.created == "2026-01-02T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("death", ["die:9", "die:11", "die:40", "exit:3"])

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,11 @@ def test_measuring_processes_load_no_report_and_no_command(tree, before):
         report = tree.reports[one]
         outside = ("/report", "/desk/", "/config/", "harness/cli.py", "afdep/proof/hunt.py")
         assert not [name for name in (*report["measuring"], *report["library"]) for part in outside if part in name]
+
+
+def test_what_a_tree_warns_of_as_it_is_asked_is_heard(monkeypatch, capsys, tmp_path):
+    said = '{"event": "report", "word": ""}\n'
+    done = subprocess.CompletedProcess([], 0, said, "cache: a damaged library. It is built again.\n")
+    monkeypatch.setattr(planning.subprocess, "run", lambda *_, **__: done)
+    assert planning._ask(tmp_path, "working", {}, {}) == {"event": "report"}
+    assert capsys.readouterr().err == done.stderr

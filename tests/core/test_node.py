@@ -99,6 +99,33 @@ def test_what_does_not_count_is_said_with_its_reason_and_the_status(bench, desk,
     assert do.partition(":")[2] in out
 
 
+def test_pairs_that_each_lost_a_side_are_nothing_that_counts(bench, desk):
+    file = add(bench, desk, ["ok"], ["void:no GPUs"], on_loss="void")
+    status, out, _ = run(desk)
+    assert said(rows(desk, file)) == [(0, "ok"), (1, "void")]
+    assert "void: no GPUs" in out
+    assert out.splitlines()[-1] == "toy: 1 ok, 1 void records; 2 of 2 trials do not count"
+    assert status == 3
+
+
+def test_what_counts_beside_what_is_void_is_a_result_and_the_rest_is_counted(bench, desk):
+    add(bench, desk, ["ok"], ["void:no GPUs"])
+    status, out, _ = run(desk)
+    assert out.splitlines()[-1] == "toy: 1 ok, 1 void records; 1 of 2 trials do not count"
+    assert status == 0
+
+
+def test_a_python_without_its_packages_is_an_error_of_two_lines(bench, desk):
+    add(bench, desk, ["ok"])
+    bare = desk.here / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys._base_executable} -I "$@"\n')
+    bare.chmod(0o755)
+    done = subprocess.run([desk.here / "bundle" / "run"], env={"PYTHON": str(bare)}, capture_output=True, text=True)
+    problem, next_step = done.stderr.splitlines()
+    assert problem == f"{bare}: expected Python 3.11 or newer with numpy and pyarrow, received another."
+    assert (done.returncode, done.stdout, next_step) == (4, "", "Write PYTHON=/path/to/python3 ./run.")
+
+
 def test_a_run_that_is_killed_goes_on_where_it_was(bench, desk, tmp_path):
     gate = tmp_path / "go"
     file = add(bench, desk, ["ok"], [f"wait:{gate}"])
@@ -143,6 +170,31 @@ def test_a_folder_that_is_no_bundle_is_refused_and_stays_as_it_is(bench, desk, h
     with pytest.raises(UsageError, match="received bundle, which is something else"):
         add(bench, desk, ["ok"])
     assert [path.name for path in (desk.here / "bundle").iterdir()] == [held]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"files": []}', '{"entries": [1]}'])
+def test_a_list_of_another_kind_is_refused_and_stays_as_it_is(bench, desk, content):
+    index = desk.here / "bundle" / INDEX
+    index.parent.mkdir()
+    index.write_text(content)
+    with pytest.raises(UsageError, match=r"bundle\.json of bundle: expected the list of a bundle, received"):
+        add(bench, desk, ["ok"])
+    assert [path.read_text() for path in index.parent.iterdir()] == [content]
+
+
+def test_a_bundle_that_found_no_place_is_gone_on_with(bench, desk, monkeypatch):
+    def full(source, target, **_):
+        target.mkdir(parents=True)
+        raise OSError(28, "No space left on device", str(target))
+
+    copytree, file = shutil.copytree, bench.plan(["ok"])
+    monkeypatch.setattr(node.shutil, "copytree", full)
+    with pytest.raises(OSError, match="No space left"):
+        node.add(file, bench.made.slots, bench.made.sources, launcher(), desk)
+    monkeypatch.setattr(node.shutil, "copytree", copytree)
+    assert list((desk.here / "bundle" / "slots").iterdir()) == []
+    add(bench, desk, ["ok"])
+    assert run(desk)[0] == 0
 
 
 def test_a_library_that_needs_another_one_is_refused(tmp_path):

@@ -93,6 +93,16 @@ def test_a_plan_that_cannot_be_trusted_is_named(bench, change):
         plans.load(file.path)
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff", b"{}", b"[1]"])
+def test_a_round_that_cannot_be_read_is_named(bench, content):
+    file = bench.plan(["ok"], rounds=2)
+    path = file.path.with_name(f"{file.plan_hash}.round1.json")
+    path.write_bytes(content)
+    with pytest.raises(PlanError, match=f"plan {path.name}: expected a plan file, received: .*\nPut it back") as caught:
+        list(file.rounds())
+    assert len(str(caught.value).splitlines()) == 2
+
+
 @pytest.mark.parametrize("content", [b"", b"\x00\x01", b"{}", b"[]"])
 def test_planning_again_replaces_a_damaged_plan(bench, content):
     file = bench.plan(["ok"])

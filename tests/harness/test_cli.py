@@ -127,7 +127,7 @@ def test_an_unexpected_error_is_two_lines_even_where_the_out_folder_is_a_file(ca
     assert len(list(tmp_path.glob("harness-error-*/traceback.txt"))) == 1
 
 
-PLACES = [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EFBIG, errno.EDQUOT]
+PLACES = [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.ENAMETOOLONG]
 
 
 @pytest.mark.parametrize("number", PLACES, ids=errno.errorcode.get)

@@ -72,3 +72,15 @@ def test_a_simulated_figure_that_no_link_gives_is_void_and_kept(bench):
     (void,) = {one.reason for one in bench.records() if one.status == "void"}
     assert "GB/s one way over a link of 307 GB/s" in void
     assert all(one.latency_us is not None for one in bench.records())
+
+
+@pytest.mark.parametrize("us", [float("nan"), -1.0], ids=["nan", "zero"])
+def test_a_figure_that_is_none_is_void_and_the_next_run_measures_it_again(bench, us):
+    bench.behave({"arm": "afdep@bd4db4da", "tokens": 8, "do": "take", "us": us})
+    assert bench.screen("tokens=[8]") == 3
+    found = {one.arm: (one.status, one.samples_us) for one in bench.records() if one.rank != 0}
+    assert found["m2n"][0] == "ok"
+    assert found["afdep@bd4db4da"] == ("void", None)
+    assert any("void: record field latency_us: expected figures above zero" in line for line in bench.lines)
+    bench.behave()
+    assert bench.screen("tokens=[8]") == 0

@@ -166,6 +166,14 @@ def test_a_plan_file_that_cannot_be_read_is_named_and_the_others_work(several, k
     assert "quarantined: p0000000000000000.json" in several.text
 
 
+def test_a_plan_with_a_round_that_cannot_be_read_is_named_and_the_others_work(several):
+    (path, *_) = sorted(several.out("plans").glob("p*.json"))
+    path.with_suffix(".round1.json").write_bytes(b"")
+    assert len(names_of(several, plan="all")) == 2
+    assert status.run([], several.desk) == 0
+    assert f"quarantined: {path.name}: plan {path.stem}.round1.json: expected a plan file" in several.text
+
+
 def test_a_damaged_plan_is_planned_again_and_replaced(bench):
     run.plan("screen", ["screen=grid"], bench.desk)
     path = bench.plan_file.path

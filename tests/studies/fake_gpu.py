@@ -140,7 +140,8 @@ def opening(monkeypatch):
     def open_rank(setup, rank):
         now = SimpleNamespace(turn=None)
         group = SimpleNamespace(rank=rank, buffer=lambda **told: FakeBuffer(rank=rank, clock=clock, **told))
-        ranks = device.DeviceRank(setup, group, lambda: None)
+        monkeypatch.setattr(device, "meet", lambda problem=None: None)
+        ranks = device.DeviceRank(setup, group)
         monkeypatch.setattr(device, "on_host", lambda received: _received(setup.shape, now.turn.sent, rank))
         counts = lambda: np.diff(_received(setup.shape, now.turn.sent, rank).expert_offsets).tolist()  # noqa: E731
         ranks.buffer.counts_now = counts

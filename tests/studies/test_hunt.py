@@ -47,7 +47,7 @@ def said_of(settings, trial: Trial, **group) -> tuple[dict, Alone]:
 
 def judged(settings, trial: Trial, ended: Ended) -> Record:
     (row,) = judge(SimpleNamespace(settings=settings), Batch((trial,)), trial, ended)
-    table.check(row)
+    table.checked(row)
     return row
 
 
@@ -280,6 +280,7 @@ def test_ctrl_c_leaves_what_ran_and_the_next_command_goes_on(tmp_path):
     user.start()
     assert cli.main(command, desk_at(ROOT, [])) == 128 + signal.SIGINT
     user.join()
+    assert [*(tmp_path / "scratch").iterdir(), *(tmp_path / "trees").iterdir()] == []
     before = rows_of(Record, tmp_path)
     assert 2 <= len(before) < 5
     assert {row.reason for row in before} <= {None, "interrupted by SIGINT"}
@@ -287,4 +288,3 @@ def test_ctrl_c_leaves_what_ran_and_the_next_command_goes_on(tmp_path):
     rows = [row for row in rows_of(Record, tmp_path) if row.status == OK]
     assert sorted(row.first_seed for row in rows) == [1, 2, 3, 4, 5]
     assert len({row.run for row in rows}) == 2
-    assert list((tmp_path / "scratch").iterdir()) == []

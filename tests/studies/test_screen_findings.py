@@ -88,7 +88,9 @@ def test_a_field_that_is_not_as_planned_voids_the_cell_and_is_named(field):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_cell_without_one_of_its_ranks_is_void(rank):
     rows = [row for row in records(SIM) if (row.arm, row.rank) != (MAIN[CANDIDATE], rank)]
-    assert reasons(SIM, rows) == {f"rank: expected each of 2, received [{1 - rank}]"}
+    reason = f"rank: expected each of 2, received [{1 - rank}]"
+    assert reasons(SIM, rows) == {reason}
+    assert reason in report.text(results(part(SIM, rows)))
 
 
 def test_a_rank_that_stands_twice_is_void():
@@ -110,6 +112,17 @@ def test_ranks_on_gpus_of_two_types_are_void(arm, device, received):
 @pytest.mark.parametrize("change", [facts(device="NVIDIA H100"), {"observed": None}], ids=["another", "unknown"])
 def test_a_cell_on_a_gpu_that_was_not_planned_is_void(change):
     assert any(one.startswith("device: expected one H200") for one in reasons(GPUS, changed(GPUS, change)))
+
+
+def test_gpus_of_two_types_never_stand_in_one_table():
+    own = plan(rows=(ROW,), tokens=(8,), backend=on_gpus(pairs=4), published=None)
+    other = facts(device="NVIDIA H200 NVL")
+    rows = [dataclasses.replace(row, **(other(row) if row.pair == 0 else {})) for row in records(own)]
+    found = findings(own, rows)
+    assert len(found.comparisons[0, 8, 1].pairs) == 3
+    assert {(one.pair, one.status, one.reason) for one in found.absences} == {
+        (0, "void", "device: expected NVIDIA H200, as of the table's other cells, received NVIDIA H200 NVL")
+    }
 
 
 UNLIKE = {
@@ -221,7 +234,8 @@ def test_attempts_that_were_lost_are_listed_beside_the_cells_that_count(status):
 def test_a_ledger_takes_no_pair_of_two_runs_for_whole(tmp_path):
     rows = changed(SIM, {"run": "r2"})
     file = lay(tmp_path, SIM, rows)
-    ledger = Ledger(file, tmp_path / "records" / file.plan_hash, lambda: None)
+    ledger = Ledger(file, tmp_path / "records" / file.plan_hash, lambda: None, None)
     assert len(ledger.missing(0)) == 2
     whole = lay(tmp_path / "whole", SIM, records(SIM))
-    assert Ledger(whole, tmp_path / "whole" / "records" / whole.plan_hash, lambda: None).missing(0) == []
+    again = Ledger(whole, tmp_path / "whole" / "records" / whole.plan_hash, lambda: None, None)
+    assert again.missing(0) == []

@@ -1,5 +1,6 @@
 """A screen on the real simulator: exact, deterministic, and the planned library."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def test_every_cell_is_proved_and_timed_that_without_tokens_as_well(first):
 
 def test_the_loaded_library_is_the_one_of_this_tree(first):
     assert {one.loaded_digest for one in first[1]} == {str(native_digest("sim"))}
+
+
+def test_a_row_says_which_code_ran_and_on_how_many_processors(first):
+    (code,) = {one.code_digest for one in first[1]}
+    assert code.startswith("c")
+    assert {one.affinity for one in first[1]} == {len(os.sched_getaffinity(0))}
     assert {one.loaded_protocol for one in first[1]} == {"m2n", "afdep"}
 
 

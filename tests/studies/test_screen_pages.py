@@ -183,5 +183,5 @@ def test_several_simulated_plans_have_a_table_and_plots_each_and_their_own_title
     assert page.count("| simulated, us ") == 2
     assert "![words](x.png)" in page
     drawn = [path for path, _ in report.draw(both, tmp_path, "two")]
-    assert len(drawn) == 4
+    assert len(set(drawn)) == 4
     assert all(path.stat().st_size > 10_000 for path in drawn)

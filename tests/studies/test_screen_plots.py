@@ -1,5 +1,6 @@
 """Plots of screens: they fit a page, nothing overlaps, and they look alike whatever a user has set up."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -76,6 +77,18 @@ def test_an_axis_of_a_small_range_has_labels(tmp_path, figures):
     low, high = axes.get_ylim()
     figures[0].canvas.draw()
     assert sum(low <= text.get_position()[1] <= high and bool(text.get_text()) for text in axes.get_yticklabels()) >= 3
+
+
+def test_a_plot_that_finds_no_place_leaves_the_one_that_was_there(tmp_path, monkeypatch):
+    (tmp_path / "x-y.png").write_bytes(b"as it was")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        plots.latency(beside(rows=1, tokens=(1,)), tmp_path / "x-y.png")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"as it was"]
 
 
 AGAIN = """

@@ -83,10 +83,13 @@ def test_what_the_kernels_cannot_carry_is_refused_in_two_lines(texts, message):
     assert len(str(caught.value).splitlines()) == 2
 
 
-EARLY = ["screen.published=nothere", "backend.name=cuda", "backend.machine=b200", "exchange.collect=view"]
+EARLY = [
+    *("screen.published=nothere", f"screen.name={'a' * 260}", "backend.name=cuda", "backend.machine=b200"),
+    *("machine=b200", "exchange.collect=view", "collect=view"),
+]
 
 
-@pytest.mark.parametrize("text", EARLY)
+@pytest.mark.parametrize("text", EARLY, ids=[text[:30] for text in EARLY])
 def test_what_is_refused_is_refused_before_anything_is_made(bench, text):
     with pytest.raises((HarnessError, AfdepError)):
         bench.screen(text)

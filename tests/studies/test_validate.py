@@ -12,12 +12,11 @@ import pytest
 from afdep import agreement, proof
 from afdep.errors import AfdepError
 from harness.errors import HarnessError
-from harness.studies.validate.cases import Condition
-from harness.studies.validate.choosing import COVER, covering
-from harness.studies.validate.conditions import CONDITIONS
+from harness.studies.validate.cases import COVER, Condition, covering
 from harness.studies.validate.exchange import with_a_bit_turned
+from harness.studies.validate.ranks import CONDITIONS
 from harness.studies.validate.simulated import SimulatedRanks
-from tests.studies.validating import SMALL, Opening, altered, at, judged, perform, settings, setups
+from tests.studies.validating import SMALL, altered, at, judged, opening, perform, settings, setups
 
 NO_PLACE = {
     "host-counts": "counts on the host are read back on GPUs alone",
@@ -128,7 +127,7 @@ def bent(bend=lambda shape, brought: brought, switches=None):
         def run_free(self, turns):
             return [bend(self.setup.shape, one) for one in super().run_free(turns)]
 
-    return Opening(Bent)
+    return opening(Bent)
 
 
 @pytest.mark.parametrize(("where", "what"), [("collected", "collected row"), ("received", "received row")])
@@ -174,7 +173,7 @@ def test_a_wrong_id_that_goes_unnoticed_fails_a_trial():
         def run(self, turn):
             return {} if turn.wrong else super().run(turn)
 
-    found = record(setup_of("wrong-id-wide"), Opening(Deaf))
+    found = record(setup_of("wrong-id-wide"), opening(Deaf))
     assert found.reason == "expected the assertion expert_out_of_range, received a result"
 
 
@@ -183,7 +182,7 @@ def test_a_result_that_a_failed_exchange_leaves_fails_a_trial():
         def is_poisoned(self):
             return False
 
-    found = record(setup_of("wrong-id-wide"), Opening(Lively))
+    found = record(setup_of("wrong-id-wide"), opening(Lively))
     assert found.reason == "expected NaN in what a failed exchange collected, received numbers"
 
 

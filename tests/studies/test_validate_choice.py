@@ -7,7 +7,7 @@ import pytest
 
 from afdep.errors import AfdepError
 from harness.studies.validate import program
-from harness.studies.validate.choosing import COVER, left_out, pairwise
+from harness.studies.validate.cases import COVER, left_out, pairwise
 from tests.studies.validating import SMALL, settings
 
 GPU = ("validation=gpu", "backends=[cuda]")

@@ -9,10 +9,10 @@ import pytest
 from afdep.errors import BuildError, MismatchError
 from afdep.layout import Layout
 from harness.machine.gpus import place
-from harness.studies.validate.conditions import Seen
+from harness.studies.validate import program
 from harness.studies.validate.exchange import turns
 from harness.studies.validate.protocol import PeerFailedError, run
-from harness.study import VoidError
+from harness.study import Batch, VoidError
 from tests.studies.fake_gpu import device, opening, torch
 from tests.studies.validating import SMALL, at, setups
 
@@ -55,10 +55,10 @@ def test_the_cases_here_have_every_arm_dtype_and_mode():
 @pytest.mark.parametrize("rank", [0, 1, 2], ids="rank{}".format)
 @pytest.mark.parametrize("setup", SETUPS, ids=words)
 def test_a_rank_runs_its_part_of_every_case(opened, setup, rank):
-    ranks, seen, case = opened(setup, rank), Seen(setup, [rank]), setup.case
-    run(seen, ranks)
-    assert seen.exact == case.exchanges * (1 + (case.runs_free and setup.trial.mode == "eager")) - bool(case.invalid)
-    assert seen.informed == int(case.invalid is not None)
+    ranks, case = opened(setup, rank), setup.case
+    run(ranks)
+    assert ranks.exact == case.exchanges * (1 + (case.runs_free and setup.trial.mode == "eager")) - bool(case.invalid)
+    assert ranks.informed == int(case.invalid is not None)
     assert ranks.replays == (case.exchanges if setup.trial.mode == "graph" else 0)
     late = (case.delay_ffn_us and rank == 0) or (case.delay_source_us and rank == 1)
     assert ranks.late == (case.exchanges if late else 0)
@@ -72,7 +72,7 @@ def test_host_counts_of_another_exchange_fail_a_trial(opened):
     ranks = opened(setup, 0)
     ranks.buffer.counts_now = lambda: [0] * setup.shape.experts_per_rank
     with pytest.raises(MismatchError, match="host counts"):
-        run(Seen(setup, [0]), ranks)
+        run(ranks)
 
 
 def bits(tensor):
@@ -90,37 +90,39 @@ CAPTURED = [
 def test_inputs_hold_every_turn_and_no_route_past_its_tokens(opened, setup):
     ranks = opened(setup, 2)
     for turn in turns(setup):
-        held, own = ranks.inputs(2, turn.bucket), turn.sent[0]
-        held.take(*ranks.arguments(own))
-        count = len(own.x)
+        (held,), own = ranks.inputs(ranks.unrouted(turn.bucket)), turn.sent[0]
+        held.take(*ranks.arguments([own]))
+        (payload, ids, _), count = held.arguments, len(own.x)
+        x, scales = (payload, None) if own.scales is None else payload
         assert int(held.count) == count
-        assert bits(held.x[:count]) == own.x.tobytes()
-        assert bits(held.ids[:count]) == own.topk_idx.tobytes()
-        assert bool((held.ids[count:] == -1).all())
-        assert own.scales is None or bits(held.scales[:count]) == own.scales.tobytes()
+        assert bits(x[:count]) == own.x.tobytes()
+        assert bits(ids[:count]) == own.topk_idx.tobytes()
+        assert bool((ids[count:] == -1).all())
+        assert own.scales is None or bits(scales[:count]) == own.scales.tobytes()
 
 
-def gpus(room=None, **more):
-    """The backend of a rank, where ranks that share a GPU have so much room."""
-    session = SimpleNamespace(job=SimpleNamespace(room=room), mouth=SimpleNamespace(say=lambda event, reason: None))
-    return device.Gpus(SimpleNamespace(rank=0, session=session), **more)
+def group_of(room=None, say=lambda event, reason: None):
+    """A group of ranks that have so much room where they share a GPU."""
+    session = SimpleNamespace(job=SimpleNamespace(room=room), mouth=SimpleNamespace(say=say))
+    return SimpleNamespace(rank=0, session=session)
 
 
 @pytest.mark.parametrize(("layout", "sms", "fits"), [("3A1F", 24, True), ("5A1F", 16, True), ("5A1F", 23, False)])
 def test_a_trial_of_more_transport_sms_than_a_shared_gpu_holds_is_void(monkeypatch, layout, sms, fits):
     monkeypatch.setattr(device, "DeviceRank", lambda *told: "opened")
     setup = replace(SETUPS[0], trial=replace(SETUPS[0].trial, layout=layout, transport_sms=sms))
-    backend = gpus(place(Layout.parse(layout), 1).room(132))
+    group = group_of(place(Layout.parse(layout), 1).room(132))
     if fits:
-        assert backend.open(setup) == "opened"
+        assert device.open_ranks(setup, group) == "opened"
         return
     with pytest.raises(VoidError, match="ranks that share GPUs have room for 22 transport SMs each, not for 23"):
-        backend.open(setup)
+        device.open_ranks(setup, group)
 
 
 def test_ranks_that_share_no_gpu_have_room_for_any_number(monkeypatch):
     monkeypatch.setattr(device, "DeviceRank", lambda *told: "opened")
-    assert gpus(None).open(replace(SETUPS[0], trial=replace(SETUPS[0].trial, transport_sms=132))) == "opened"
+    setup = replace(SETUPS[0], trial=replace(SETUPS[0].trial, transport_sms=132))
+    assert device.open_ranks(setup, group_of()) == "opened"
 
 
 @pytest.mark.parametrize(
@@ -130,10 +132,10 @@ def test_ranks_that_share_no_gpu_have_room_for_any_number(monkeypatch):
 def test_a_meeting_tells_the_problem_of_another_rank(monkeypatch, said, own, expected):
     monkeypatch.setattr(device.agreement, "first_problem", lambda group, problem: said)
     if expected is None:
-        gpus().meet(own)
+        device.meet(own)
         return
     with pytest.raises(PeerFailedError, match=expected):
-        gpus().meet(own)
+        device.meet(own)
 
 
 def test_a_meeting_that_a_rank_does_not_live_to_see_says_so(monkeypatch):
@@ -142,20 +144,18 @@ def test_a_meeting_that_a_rank_does_not_live_to_see_says_so(monkeypatch):
 
     monkeypatch.setattr(device.agreement, "first_problem", gone)
     with pytest.raises(PeerFailedError, match=r"a rank is gone: Connection closed by peer\n"):
-        gpus().meet()
+        device.meet()
 
 
 def test_a_rank_that_hangs_is_ended_even_where_it_can_say_nothing(monkeypatch):
     statuses, is_over, said = [], threading.Event(), []
     monkeypatch.setattr(threading, "excepthook", lambda told: is_over.set())
-    backend = gpus(limit_s=0.1, end=statuses.append)
 
     def say(event, reason):
         said.append((event, reason))
         raise BrokenPipeError
 
-    backend._group.session.mouth.say = say
-    with backend.watched():
+    with device.watched(group_of(say=say), 0.1, statuses.append):
         assert is_over.wait(10)
     assert statuses == [device.STUCK]
     assert said[0][0] == "failed"
@@ -164,8 +164,7 @@ def test_a_rank_that_hangs_is_ended_even_where_it_can_say_nothing(monkeypatch):
 
 def test_a_rank_between_trials_is_not_ended():
     statuses = []
-    backend = gpus(limit_s=0.05, end=statuses.append)
-    with backend.watched():
+    with device.watched(group_of(), 0.05, statuses.append):
         pass
     threading.Event().wait(0.6)
     assert statuses == []
@@ -175,6 +174,7 @@ def test_a_library_that_cannot_be_built_voids_what_needs_it(monkeypatch):
     def built(backend, library):
         raise BuildError("compiler: expected nvcc on the PATH, received none.", "Install it.")
 
-    monkeypatch.setattr(device.contract, "built", built)
+    monkeypatch.setattr(program.contract, "built", built)
+    group = SimpleNamespace(library=None, session=SimpleNamespace(opened=None))
     with pytest.raises(VoidError, match="expected nvcc on the PATH"):
-        device.make(SimpleNamespace(library=None, session=SimpleNamespace(opened=None)))
+        next(program.run(Batch((), "cuda"), group))

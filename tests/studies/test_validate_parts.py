@@ -1,5 +1,7 @@
 """What each rank of a trial says by itself, and what all of them make together, from what the simulator gave each."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from afdep import DeviceError
 from afdep.arms import Arm
 from afdep.errors import DeviceAssertion
 from harness.studies.validate import protocol
-from tests.studies.validating import SMALL, Opening, RankOfAWorld, judged, perform, setups
+from tests.studies.validating import SMALL, RankOfAWorld, judged, opening, perform, setups
 
 TRIALS = setups(SMALL, "backends=[cuda]")
 
@@ -30,7 +32,7 @@ class Turned(RankOfAWorld):
 
 
 def facts_of(setup, rank, kind=RankOfAWorld):
-    return protocol.perform(setup, Opening(lambda one: kind(one, rank)), [rank])
+    return protocol.perform(setup, opening(lambda one: kind(one, rank)), SimpleNamespace(rank=rank))
 
 
 def parts_of(setup, kind=RankOfAWorld):
@@ -106,9 +108,11 @@ def test_a_rank_that_says_nothing_fails_the_trial_with_its_ending():
     assert (found.status, found.reason) == ("failed", "rank 1: signal: ended by SIGKILL")
 
 
-def test_ranks_with_other_libraries_fail_the_trial():
+def test_a_rank_with_another_library_than_was_planned_voids_the_trial():
     said = dict.fromkeys(range(4), GOOD) | {3: {**GOOD, "digest": "n1"}}
-    assert "expected one library on all ranks" in together(setup_of("bucket-cycle"), said).reason
+    found = together(setup_of("bucket-cycle"), said)
+    expected = "digest: the plan expects n0, the loaded library reports n1"
+    assert (found.status, found.reason) == ("void", expected)
 
 
 def test_a_trial_that_ranks_left_for_the_sake_of_one_that_says_nothing_wrong_has_failed():
@@ -170,4 +174,4 @@ def test_what_failed_first_is_the_reason_of_a_rank_that_cannot_give_back_either(
 
     assert facts_of(setup_of("bucket-cycle"), 2, Broken)["lost"].startswith("MismatchError: collected row")
     with pytest.raises(DeviceError):
-        protocol.perform(setup_of("bucket-cycle"), Opening(lambda setup: Broken.close(None)), [2])
+        protocol.perform(setup_of("bucket-cycle"), opening(lambda setup: Broken.close(None)), SimpleNamespace(rank=2))

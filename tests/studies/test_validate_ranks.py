@@ -5,6 +5,7 @@ Each rank is given what the simulator gave it. Executor, records, meetings and w
 
 import os
 import queue
+import sys
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -73,8 +74,8 @@ LOST = ("skewed-routes", "inactive-source", "control all")
 class RankInStep(RankOfAWorld):
     """A rank of a thread, which does as WRONG says."""
 
-    def __init__(self, setup, group, meet):
-        self.what, self.meet = WRONG.get(setup.trial.case), meet
+    def __init__(self, setup, group):
+        self.what, self.meet = WRONG.get(setup.trial.case), sys.modules["harness.studies.validate.device"].meet
         if self.what == "all refuse":
             goes_wrong(self.what)
         super().__init__(setup, group.rank)
@@ -121,9 +122,10 @@ class Rank(threading.Thread):
     def run(self):
         batch = replace(self.batch, trials=tuple(self.batch.trials[one] for one in self.trials))
         mouth = SimpleNamespace(say=lambda event, **told: self.say(self.rank, {"event": event, **told}))
-        session = SimpleNamespace(job=SimpleNamespace(gpus=(0, 0, 0, 0), room=None), mouth=mouth)
+        job = SimpleNamespace(gpus=(0, 0, 0, 0), room=None)
+        session = SimpleNamespace(job=job, mouth=mouth, opened=lambda **facts: None)
         group = SimpleNamespace(
-            rank=self.rank, session=session, settings=self.settings, turn=lambda: None, rank_of=self
+            rank=self.rank, session=session, settings=self.settings, turn=lambda: None, rank_of=self, library=None
         )
         try:
             for said in program.run(batch, group):
@@ -190,7 +192,10 @@ def ran(tmp_path_factory):
         meet = lambda group, problem: threading.current_thread().meeting(group, problem)  # noqa: E731
         patch.setattr(device.agreement, "first_problem", meet)
         patch.setattr(device, "DeviceRank", RankInStep)
-        patch.setattr(device, "make", lambda group: device.Gpus(group, 8.0, lambda status: group.rank_of.ended.set()))
+        watched = device.watched
+        end = lambda group: lambda status: group.rank_of.ended.set()  # noqa: E731
+        patch.setattr(device, "watched", lambda group: watched(group, 8.0, end(group)))
+        patch.setattr(program.contract, "built", lambda backend, library: {})
         patch.setattr("harness.core.executor.launch.launch", launch)
         executor = _executor(folder, lambda trial, rows: told.append(trial.case))
         executor.execute()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,9 @@ from harness.config.compose import compose
 from harness.config.read import read
 from harness.core import ledger
 from harness.core.plan import Plan, Tree
-from harness.studies.validate import program, protocol
-from harness.studies.validate.cases import Setup
-from harness.studies.validate.conditions import Seen
-from harness.studies.validate.simulated import SimulatedRanks, Simulator
+from harness.studies.validate import program, protocol, simulated
+from harness.studies.validate.exchange import Setup
+from harness.studies.validate.simulated import SimulatedRanks
 from harness.study import Batch, Ended
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def at(setup, **changes):
 
 def perform(setup, backend=None):
     """The facts of a trial that one process runs for all ranks."""
-    return protocol.perform(setup, backend or Simulator(), range(setup.shape.layout.num_ranks))
+    return protocol.perform(setup, backend or simulated, SimpleNamespace(rank=None))
 
 
 def judged(setup, said, backend="sim", endings=None, digest=None):
@@ -65,11 +65,9 @@ def judged(setup, said, backend="sim", endings=None, digest=None):
     return record
 
 
-class Opening(Simulator):
-    """A backend whose ranks are made by a function."""
-
-    def __init__(self, make):
-        self.open = make
+def opening(make):
+    """A backend whose ranks are made by a function, without peers."""
+    return SimpleNamespace(open_ranks=lambda setup, group: make(setup), meet=simulated.meet)
 
 
 @dataclass(frozen=True)
@@ -117,24 +115,24 @@ class Recording(SimulatedRanks):
 def recorded(setup):
     """The ranks of a World that have run a trial to its end."""
     ranks = Recording(setup)
-    protocol.run(Seen(setup, range(setup.shape.layout.num_ranks)), ranks)
+    protocol.run(ranks)
     return ranks
 
 
 class RankOfAWorld:
-    """One rank, as `harness.studies.validate.exchange.Ranks`, that is given what the simulator gave it.
+    """One rank, as `harness.studies.validate.ranks.Ranks`, that is given what the simulator gave it.
 
     Args:
         setup: of the trial.
         rank: its number.
     """
 
-    informed = 1
+    exact = free = elements = counted = informed = found = 0
 
     def __init__(self, setup, rank):
-        self.world, self.rank, self.number = recorded(setup), rank, 0
+        self.setup, self.world, self.rank, self.number = setup, recorded(setup), rank, 0
+        self.numbers, self.ffns = [rank], [rank] if setup.shape.layout.role(rank) == "ffn" else []
         self.identity, self.late, self.replays = self.world.identity, self.world.late, self.world.replays
-        self.counted = 0
 
     def run(self, turn):
         return self.own(self.next())
@@ -154,6 +152,9 @@ class RankOfAWorld:
 
     def is_poisoned(self):
         return self.world.is_poisoned()
+
+    def num_informed(self):
+        return 1
 
     def close(self):
         """Nothing is held."""

@@ -1,6 +1,7 @@
 """From records to paired comparisons: which cells count, which pairs, what they say, and what does not count."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -107,6 +108,7 @@ def findings(plan: Plan, records: Sequence[RoundTrip]) -> Findings:
         for batch, trial in trials
         if counting[_place(trial)] and counting[_place(trial)][0].status == OK
     }
+    reasons |= _of_other_devices({place: counting[place] for place, reason in reasons.items() if reason is None})
     latencies = {place: latency_us(counting[place]) for place, reason in reasons.items() if reason is None}
     absences = [
         _absence(plan, place, rows, reasons.get(place)) for place, rows in counting.items() if place not in latencies
@@ -164,6 +166,17 @@ def _untrue(plan: Plan, batch: Batch, trial: Any, rows: Sequence[RoundTrip]) -> 
                 f"latency_us: expected the median of samples above zero, received {one.latency_us} on rank {one.rank}"
             )
     return None
+
+
+def _of_other_devices(counting: Mapping[Place, Sequence[RoundTrip]]) -> dict[Place, str | None]:
+    """Why cells do not count that ran on another type of GPU than most of the table."""
+    found = {place: ", ".join(_devices(rows)) for place, rows in counting.items()}
+    ((usual, _),) = Counter(found.values()).most_common(1) or [("", 0)]
+    return {
+        place: f"device: expected {usual}, as of the table's other cells, received {own}"
+        for place, own in found.items()
+        if own != usual
+    }
 
 
 def _loaded(row: RoundTrip) -> tuple[str | None, ...]:

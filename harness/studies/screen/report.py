@@ -98,7 +98,8 @@ def draw(results: Results, folder: Path, stem: str) -> list[tuple[Path, str]]:
         return plots.measured(in_order(measured), upstream(), folder / f"{stem}-latency.png")
     drawn = []
     for beside in (beside for one in found for beside in tables.besides(one)):
-        name = stem if len(beside.found.settings.arms) == 2 and len(found) == 1 else f"{stem}-{beside.candidate_name}"
+        name = stem if len(beside.found.settings.arms) == 2 else f"{stem}-{beside.candidate_name}"
+        name += f"-{beside.found.plan.plan_hash}" * (len(found) > 1)
         drawn += plots.both(beside, folder, name.replace("[", "-").replace("]", "").replace("=", ""))
     return drawn
 

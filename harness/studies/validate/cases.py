@@ -1,31 +1,16 @@
 """What a validation declares: cases, the values that they run at, and the trials that follow from both."""
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import combinations, groupby, product
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
-from afdep import Arm, Layout, controls
-from afdep.shapes import ExchangeShape
+from afdep import Arm, controls
 from harness.core.fields import ArmName, Count, Dtype, LayoutName, Microseconds, Name, Repeats, Seed, Within
 from harness.errors import ConfigError
-from harness.studies.validate.choosing import COVER, covering
 from harness.study import Backend
-
-Mode = Literal["eager", "graph"]
-"""Calls of the host, or replays of one graph a bucket whose inputs change in place."""
-
-Routing = Literal["random", "skew", "spread", "all-to-one"]
-
-Amount = Literal["full", "one", "none", "skipped", "idle"]
-"""What a source sends in an exchange: all its tokens, one, none, all without a route, or none until the last."""
-
-Invalid = Literal["beyond", "below", "wide", "duplicate"]
-"""Routes that no kernel may take: E, -2, an id whose low 32 bits are a valid one, an expert twice in a token."""
-
-Corrupted = Literal["collected", "received"]
-"""Where a trial turns one bit itself, to see whether the comparison finds it."""
 
 Condition = Literal[
     "full exchanges",
@@ -44,7 +29,12 @@ Condition = Literal[
     "refused ranks",
     "found bits",
 ]
-"""What must have happened in a trial, as `harness.studies.validate.conditions` counts it."""
+"""What must have happened in a trial, as `harness.studies.validate.ranks` counts it."""
+
+_Pair = tuple[tuple[str, Any], tuple[str, Any]]
+
+COVER = "cover"
+"""The case of trials that are a covering design."""
 
 EACH, ALL = "each", "all"
 """Of a case's control: a case for each of them and one for all together, or all together."""
@@ -66,7 +56,7 @@ class Axes:
         transport_sms: CTAs of the main kernels.
         tokens: of a source that sends all it has, where the bucket holds as many.
         routing: kind of the expert ids.
-        mode: calls of the host, or replays of graphs.
+        mode: calls of the host, or replays of one graph a bucket whose inputs change in place.
     """
 
     arm: tuple[ArmName, ...] = ()
@@ -76,8 +66,8 @@ class Axes:
     top_k: tuple[Count, ...] = ()
     transport_sms: tuple[Count, ...] = ()
     tokens: tuple[Count, ...] = ()
-    routing: tuple[Routing, ...] = ()
-    mode: tuple[Mode, ...] = ()
+    routing: tuple[Literal["random", "skew", "spread", "all-to-one"], ...] = ()
+    mode: tuple[Literal["eager", "graph"], ...] = ()
 
     def values(self) -> dict[str, tuple[Any, ...]]:
         """By axis, of those that have some."""
@@ -92,13 +82,15 @@ class Case(Axes):
         shows: what its trials show, in words.
         condition: its coverage condition: what must have happened in a trial for it to count.
         exchanges: of a trial, each checked by itself; eager ones that may run free do so once more, unchecked between.
-        sources: an amount for each source, repeated.
+        sources: an amount for each source, repeated: all its tokens, one, none, all without a route, or none until the
+            last exchange.
         rotate: whether the amounts move on by one source an exchange.
         buckets: classes of tokens, in turn; none means the tokens of the trial.
         delay_ffn_us: a pause of the last FFN rank ahead of its replies.
         delay_source_us: a pause of the first source ahead of its dispatch.
-        invalid: the route that is wrong in the last exchange.
-        corrupted: where a bit is turned after the last exchange.
+        invalid: the route in the last exchange that no kernel may take: E, -2, an id whose low 32 bits are a valid
+            one, or an expert that its token has twice.
+        corrupted: where a trial turns one bit itself after the last exchange, to see whether the comparison finds it.
         control: whether a control is switched on: its name, `all`, or `each` for a case of each.
         one_role: whether FFN ranks alone have the control.
         host_counts: whether FFN ranks read the counts of an exchange once the next is under way.
@@ -107,13 +99,13 @@ class Case(Axes):
     shows: str
     condition: Condition
     exchanges: Count = 4
-    sources: Annotated[tuple[Amount, ...], Repeats()] = ("full",)
+    sources: Annotated[tuple[Literal["full", "one", "none", "skipped", "idle"], ...], Repeats()] = ("full",)
     rotate: bool = False
     buckets: Annotated[tuple[Count, ...], Repeats()] = ()
     delay_ffn_us: Microseconds = 0
     delay_source_us: Microseconds = 0
-    invalid: Invalid | None = None
-    corrupted: Corrupted | None = None
+    invalid: Literal["beyond", "below", "wide", "duplicate"] | None = None
+    corrupted: Literal["collected", "received"] | None = None
     control: str | None = None
     one_role: bool = False
     host_counts: bool = False
@@ -128,9 +120,14 @@ class Case(Axes):
         return "DeviceAssertion on every rank" if self.invalid else EXACT
 
     @property
+    def pause_us(self) -> int:
+        """Whoever pauses."""
+        return self.delay_ffn_us + self.delay_source_us
+
+    @property
     def runs_free(self) -> bool:
         """Whether the exchanges also run one behind the other without a look in between."""
-        return self.expects == EXACT and not self.delay_ffn_us + self.delay_source_us and not self.one_role
+        return self.expects == EXACT and not self.pause_us and not self.one_role
 
     def with_control(self, name: str) -> "Case":
         """The case of one control; one that ranks may have alone is to pass, and that they have it is what counts."""
@@ -199,11 +196,9 @@ class Matrix:
         """By name the cases that trials are of: several of a declared one that is for each control."""
         found = {COVER: _COVERING}
         for name, case in self.cases.items():
-            if case.control != EACH:
-                found[name] = case
-                continue
-            for control in (*controls.NAMES, *([] if case.one_role else [ALL])):
-                found[f"{name} {control.removeprefix(controls.PREFIX)}"] = case.with_control(control)
+            switched = (*controls.NAMES, *([] if case.one_role else [ALL])) if case.control == EACH else ()
+            each = {f"{name} {one.removeprefix(controls.PREFIX)}": case.with_control(one) for one in switched}
+            found |= each or {name: case}
         return found
 
     def trials(self, backend: Backend) -> Iterator[Trial]:
@@ -213,7 +208,7 @@ class Matrix:
             yield Trial(backend=backend, case=COVER, **{**base, **point})
         for name, case in list(self.all_cases.items())[1:]:
             axes = {"layout": self.layouts, **self.every.values(), **case.values()}
-            for values in itertools.product(*axes.values()):
+            for values in product(*axes.values()):
                 point = dict(zip(axes, values, strict=True))
                 yield Trial(backend=backend, case=name, **{**point, "arm": _with_control(point["arm"], case.control)})
 
@@ -224,61 +219,62 @@ def _with_control(arm: str, control: str | None) -> str:
     return Arm.parse(f"{arm}[{','.join(f'{name}=1' for name in names)}]").name if names else arm
 
 
-@dataclass(frozen=True)
-class Setup:
-    """A trial with all that its processes need to know of it.
+def covering(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Points of the product of all axes, such that every pair of values of any two axes is in one of them.
 
-    Args:
-        trial: the trial.
-        case: its case.
-        machine: of the simulator.
-        seed: of routes and payload.
+    Greedy: each point starts with a pair that none has yet, and takes, axis by axis, the value that adds the most
+    missing pairs. The same axes give the same points.
     """
+    missing: dict[_Pair, None] = dict.fromkeys(
+        ((a, x), (b, y)) for a, b in combinations(axes, 2) for x in axes[a] for y in axes[b]
+    )
+    points: list[dict[str, Any]] = []
+    while missing:
+        point: dict[str, Any] = dict(next(iter(missing)))
+        for axis in axes:
+            if axis not in point:
+                point[axis] = _best(axis, axes[axis], point, missing, len(points))
+        points.append({axis: point[axis] for axis in axes})
+        for pair in combinations(points[-1].items(), 2):
+            missing.pop(pair, None)
+    return points
 
-    trial: Trial
-    case: Case
-    machine: str
-    seed: int
 
-    @classmethod
-    def of(cls, matrix: Matrix, trial: Trial) -> "Setup":
-        return cls(trial, matrix.all_cases[trial.case], matrix.machine, matrix.seed)
+def _best(axis: str, values: Sequence[Any], point: Mapping[str, Any], missing: Mapping[_Pair, None], turn: int) -> Any:
+    """The value with the most missing pairs; equal ones take turns from point to point."""
+    rotated = [(axis, value) for value in [*values[turn % len(values) :], *values[: turn % len(values)]]]
+    gains = {new: sum((new, old) in missing or (old, new) in missing for old in point.items()) for new in rotated}
+    return max(gains, key=gains.__getitem__)[1]
 
-    @property
-    def buckets(self) -> tuple[int, ...]:
-        """Classes of tokens, in turn."""
-        return self.case.buckets or (self.trial.tokens,)
 
-    @cached_property
-    def shape(self) -> ExchangeShape:
-        """The shape of its exchanges, of which no ranks need be made.
+def pairwise(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials of covering designs, and of those behind them one of each case on each layout.
 
-        Raises:
-            ShapeError: one that the kernels do not carry.
-        """
-        shape = ExchangeShape(**{**self.buffer_fields(), "layout": Layout.parse(self.trial.layout)})
-        shape.check_protocol(Arm.parse(self.trial.arm).protocol)
-        return shape
+    Greedy: a case takes, layout by layout, the trial with the most pairs of values that the case has nowhere yet, and
+    among these the one with the most that the layout has nowhere yet. The same trials give the same choice.
+    """
+    chosen = [one for one in trials if one.case == COVER]
+    seen: set[tuple[str, ...]] = set()
+    for names, own in groupby(trials[len(chosen) :], attrgetter("case", "layout")):
+        best = max(own, key=lambda one: [len({*_pairs(name, one)} - seen) for name in (one.case, one.layout)])
+        seen |= {pair for name in names for pair in _pairs(name, best)}
+        chosen.append(best)
+    return chosen
 
-    def amount(self, source: int, exchange: int) -> str:
-        """What a source sends in an exchange, as one of Amount."""
-        amounts = self.case.sources
-        return amounts[(source + exchange * self.case.rotate) % len(amounts)]
 
-    def arm(self, rank: int) -> str:
-        """The arm of a rank: where a role has a control of its own, that is the FFN ranks'."""
-        alone = self.case.one_role and Layout.parse(self.trial.layout).role(rank) != "ffn"
-        return Arm.parse("afdep").name if alone else self.trial.arm
+def left_out(declared: Sequence[Trial], chosen: Sequence[Trial]) -> dict[str, list[str]]:
+    """By case, pairs of values that only declared trials have, and layouts that it lacks."""
+    reached = _reached(chosen)
+    missing = [pair for pair in _reached(declared) if pair not in reached]
+    return {case: [" ".join(pair) for name, *pair in missing if name == case] for case, *_ in missing}
 
-    def buffer_fields(self) -> dict[str, Any]:
-        """The shape of its exchanges as a Buffer or a World takes it, but for its arm."""
-        trial = self.trial
-        return {
-            "layout": trial.layout,
-            "hidden": trial.hidden,
-            "num_experts": trial.num_experts,
-            "top_k": trial.top_k,
-            "capacity": max((*self.buckets, trial.tokens)),
-            "dispatch_dtype": trial.dtype,
-            "transport_sms": trial.transport_sms,
-        }
+
+def _reached(trials: Sequence[Trial]) -> dict[tuple[str, ...], None]:
+    """What each case but the covering one has: pairs of values, and layouts."""
+    own = [one for one in trials if one.case != COVER]
+    return dict.fromkeys(pair for one in own for pair in [*_pairs(one.case, one), (one.case, one.layout)])
+
+
+def _pairs(name: str, trial: Trial) -> list[tuple[str, ...]]:
+    """A trial's pairs of values, under a name."""
+    return [(name, *pair) for pair in combinations((trial.arm, trial.dtype, trial.mode), 2)]

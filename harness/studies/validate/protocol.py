@@ -1,20 +1,26 @@
 """How a trial runs, the same on every backend: its exchanges compared, and the end that its case expects.
 
-One process holds all ranks of a World; on GPUs each rank is a process that runs every trial in step with its peers.
+One process holds all ranks of a World; on GPUs each rank is a process that runs every trial in step with its peers. A
+backend is a module with three functions:
+
+- `open_ranks(setup, group)` gives the Ranks of a trial that this process holds. It is collective, and raises VoidError
+  where they cannot be had although nothing failed, or the AfdepError over which they refused to be made.
+- `meet(problem)` meets the other processes, so that one that fails leaves none behind: each says why it goes no
+  further, or None. A process that fails goes to one meeting more, which is the next one of its peers wherever they are.
+  It raises PeerFailedError where another goes no further, or is gone.
+- `watched(group)` is a block that a trial runs in: a process that hangs in it is ended, and says where.
 """
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from afdep.device_errors import AgreementError, DeviceError
 from afdep.errors import AfdepError, DeviceAssertion, MismatchError
 from harness.errors import HarnessError
-from harness.studies.validate.cases import Corrupted, Setup
-from harness.studies.validate.conditions import CONDITIONS, Seen
-from harness.studies.validate.exchange import Brought, Ranks, Turn, compare, turns, with_a_bit_turned
+from harness.studies.validate.exchange import Brought, Setup, Turn, compare, turns, with_a_bit_turned
+from harness.studies.validate.ranks import CONDITIONS, Ranks
 from harness.study import VoidError
 
 LOOK = "Look at that exchange: its trial says all that is drawn."
@@ -32,40 +38,13 @@ class LostRankError(HarnessError):
     """Why a rank can run no other trial: its GPU is of no more use to this process."""
 
 
-class Backend(ABC):
-    """Where the ranks of a process come from."""
-
-    @abstractmethod
-    def open(self, setup: Setup) -> Ranks:
-        """The ranks of a trial; collective.
-
-        Raises:
-            VoidError: they cannot be had here although nothing failed.
-            AfdepError: they refused to be made.
-        """
-
-    @abstractmethod
-    def meet(self, problem: str | None = None) -> None:
-        """Meet the other processes, so that one that fails leaves none behind: each says why it goes no further, if so.
-
-        A process that fails goes to one meeting more, which is the next one of its peers wherever they are.
-
-        Raises:
-            PeerFailedError: another goes no further, or is gone.
-        """
-
-    def watched(self) -> AbstractContextManager[None]:
-        """A block that a trial runs in: a process that hangs in it is ended, and says where."""
-        return nullcontext()
-
-
-def perform(setup: Setup, backend: Backend, ranks: Sequence[int]) -> dict[str, Any]:
+def perform(setup: Setup, backend: Any, group: Any) -> dict[str, Any]:
     """Run a trial from its opening to its end. Processes that fail leave it in step.
 
     Args:
         setup: of the trial.
-        backend: where the ranks come from.
-        ranks: that this process holds.
+        backend: the module that has them.
+        group: of which this process holds one rank, or all.
 
     Returns:
         Facts of it: `void` or `failed` and why, or `told`, why it failed for the sake of another rank, which says so
@@ -76,37 +55,27 @@ def perform(setup: Setup, backend: Backend, ranks: Sequence[int]) -> dict[str, A
     Raises:
         DeviceError: no rank was made, and this process can run no other trial.
     """
-    cpu_s, seen = time.process_time(), Seen(setup, ranks)
+    cpu_s = time.process_time()
     try:
-        opened = backend.open(setup)
+        opened = backend.open_ranks(setup, group)
     except VoidError as void:
         return {"void": str(void)}
     except DeviceError:
         raise
     except (AfdepError, UnexpectedError) as error:  # every rank refuses, and all are in step
-        ended = _refusal(seen, error)
+        is_expected = isinstance(error, AgreementError) and setup.case.one_role and error.field in setup.switches
+        num_ranks = setup.shape.layout.num_ranks if group.rank is None else 1
+        facts: Mapping[str, Any] = {"count": num_ranks} if is_expected else {"failed": in_words(error)}
     else:
-        seen.identity = opened.identity
-        ended = _run_in_step(seen, opened, backend)
-    counted = {} if ended else {"count": CONDITIONS[setup.case.condition][0](seen)}
-    library = {name: seen.identity[name] for name in ("digest", "protocol") if seen.identity}
-    shown = {name: getattr(seen, name) for name in ("exact", "free", "elements")}
-    return {**ended, **counted, **library, **shown, "cpu_s": time.process_time() - cpu_s}
+        facts = _run_in_step(opened, backend)
+    return {**facts, "cpu_s": time.process_time() - cpu_s}
 
 
-def _refusal(seen: Seen, error: Exception) -> dict[str, str]:
-    """Why ranks were not made; nothing where their case expects that."""
-    if isinstance(error, AgreementError) and seen.setup.case.one_role and error.field in seen.asked:
-        seen.refused = len(seen.ranks)
-        return {}
-    return {"failed": in_words(error)}
-
-
-def _run_in_step(seen: Seen, opened: Ranks, backend: Backend) -> dict[str, str]:
-    """Run the exchanges, tell the peers what came of them, and give everything back."""
+def _run_in_step(ranks: Ranks, backend: Any) -> dict[str, Any]:
+    """Run the exchanges, tell the peers what came of them, and give everything back: the facts."""
     ended: dict[str, str] = {}
     try:
-        run(seen, opened)
+        run(ranks)
         backend.meet()
     except PeerFailedError as peer:
         ended = {"told": peer.problem}
@@ -114,77 +83,74 @@ def _run_in_step(seen: Seen, opened: Ranks, backend: Backend) -> dict[str, str]:
         ended = {"failed": in_words(error)}
         with suppress(PeerFailedError):
             backend.meet(ended["failed"])
-    seen.late, seen.replays, seen.counted = opened.late, opened.replays, opened.counted
     try:
-        opened.close()
+        ranks.close()
     except Exception as error:
         ended["lost"] = ended.get("failed", f"giving back: {in_words(error)}")
-    return ended
+    counted = {} if ended else {"count": CONDITIONS[ranks.setup.case.condition][0](ranks)}
+    seen = {name: getattr(ranks, name) for name in ("exact", "free", "elements")}
+    return {**ended, **counted, **seen, **{name: ranks.identity[name] for name in ("digest", "protocol")}}
 
 
-def run(seen: Seen, ranks: Ranks) -> None:
-    """Run every exchange of a trial, and the end that its case expects.
-
-    Args:
-        seen: takes what is seen, whatever this ends with.
-        ranks: that run it.
+def run(ranks: Ranks) -> None:
+    """Run every exchange of a trial, and the end that its case expects; the ranks hold what is seen, however it ends.
 
     Raises:
         UnexpectedError: another end.
         AfdepError: an exchange failed, or brought something else than it should.
     """
-    setup = seen.setup
-    seen.turns = turns(setup)
-    for turn in seen.turns:
+    setup = ranks.setup
+    ranks.turns = turns(setup)
+    for turn in ranks.turns:
         if turn.wrong is not None:
-            _refused(seen, ranks, turn, turn.wrong)
+            _refused(ranks, turn, turn.wrong)
             continue
         brought = ranks.run(turn)
-        _compare(seen, turn, brought)
-        if setup.case.corrupted and turn is seen.turns[-1]:
-            _corrupt(seen, turn, brought, setup.case.corrupted)
+        _compare(ranks, turn, brought)
+        if setup.case.corrupted and turn is ranks.turns[-1]:
+            _corrupt(ranks, turn, brought)
     if setup.case.runs_free and setup.trial.mode == "eager":
-        for turn, brought in zip(seen.turns, ranks.run_free(seen.turns), strict=True):
-            _compare(seen, turn, brought)
-            seen.free += 1
+        for turn, brought in zip(ranks.turns, ranks.run_free(ranks.turns), strict=True):
+            _compare(ranks, turn, brought)
+            ranks.free += 1
 
 
-def _compare(seen: Seen, turn: Turn, brought: Brought) -> None:
-    seen.elements += compare(seen.setup.shape, turn, brought)
-    seen.exact += 1
+def _compare(ranks: Ranks, turn: Turn, brought: Brought) -> None:
+    ranks.elements += compare(ranks.setup.shape, turn, brought)
+    ranks.exact += 1
 
 
-def _corrupt(seen: Seen, turn: Turn, brought: Brought, where: Corrupted) -> None:
+def _corrupt(ranks: Ranks, turn: Turn, brought: Brought) -> None:
     """The comparison must find a bit that is turned in what the exchange brought, if it brought such rows."""
-    corrupted = with_a_bit_turned(seen.setup.shape, brought, where)
-    if corrupted is None:
+    if (corrupted := with_a_bit_turned(ranks.setup.shape, brought, str(ranks.setup.case.corrupted))) is None:
         return
     try:
-        compare(seen.setup.shape, turn, corrupted)
+        compare(ranks.setup.shape, turn, corrupted)
     except MismatchError:
-        seen.found += 1
+        ranks.found += 1
     else:
         raise UnexpectedError("expected the comparison to find a bit that was turned, received no difference", LOOK)
 
 
-def _refused(seen: Seen, ranks: Ranks, turn: Turn, wrong: DeviceAssertion) -> None:
+def _refused(ranks: Ranks, turn: Turn, wrong: DeviceAssertion) -> None:
     """The exchange with a wrong route must raise it, with its place, and leave no result."""
     try:
         ranks.run(turn)
     except DeviceAssertion as error:
-        expected, received = _place(seen, wrong), _place(seen, error)
+        expected, received = _place(ranks, wrong), _place(ranks, error)
         if received != expected:
             raise UnexpectedError(f"expected the assertion {expected}, received {received}", LOOK) from error
     else:
         raise UnexpectedError(f"expected the assertion {wrong.name}, received a result", LOOK)
     if not ranks.is_poisoned():
         raise UnexpectedError("expected NaN in what a failed exchange collected, received numbers", LOOK)
-    seen.informed = ranks.informed
+    ranks.informed = ranks.num_informed()
 
 
-def _place(seen: Seen, route: DeviceAssertion) -> tuple[object, ...]:
+def _place(ranks: Ranks, route: DeviceAssertion) -> tuple[object, ...]:
     """What an assertion must say of a wrong route: only the rank that sent it knows all of it."""
-    return (route.name, route.rank, *((route.token, route.lane, route.expert) if route.rank in seen.ranks else ()))
+    own = (route.token, route.lane, route.expert) if route.rank in ranks.numbers else ()
+    return (route.name, route.rank, *own)
 
 
 def in_words(error: Exception) -> str:

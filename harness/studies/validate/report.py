@@ -1,56 +1,42 @@
 """The matrix of a validation, from its records alone."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations, product
+from dataclasses import fields
+from itertools import combinations
 from typing import Any
+
+import pandas as pd
 
 from harness.errors import Exit
 from harness.records.envelope import FAILED, OK, STATUSES
 from harness.report import page
 from harness.report.markdown import ABSENT, KIND_OF_BACKEND, bullets, table
 from harness.report.results import Results
-from harness.studies.validate.choosing import COVER, left_out
+from harness.studies.validate.cases import COVER, left_out
 from harness.studies.validate.program import Record
 
 _AXES = ("arm", "dtype", "hidden", "top_k", "transport_sms", "tokens", "routing", "mode")
 """Axes that the covering trials cover in pairs, in the order of their rows."""
 
 
-@dataclass
-class _Notes:
-    """Footnotes: each reason once, numbered in the order it first occurs."""
-
-    reasons: list[str] = field(default_factory=list)
-
-    def mark(self, reason: str) -> str:
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        return f"[{self.reasons.index(reason) + 1}]"
-
-    def text(self) -> str:
-        return bullets((f"[{number}] {reason}" for number, reason in enumerate(self.reasons, 1)), "")
-
-
 def text(results: Results, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """The report in Markdown, provenance last."""
-    records = results.current(Record)
-    sections = [part for own in _by_backend(records).values() for part in _backend(own)]
-    cases = ["## Cases", _cases(records), _left_out(results), "## Void, failed or missing", page.not_ok(results)]
-    provenance = ["## Provenance", page.provenance(results, _more(records))]
+    trials = _trials(results)
+    sections = [part for kind, own in trials.groupby("kind", sort=False) for part in _backend(kind, own)]
+    cases = ["## Cases", _cases(trials), _left_out(results), "## Void, failed or missing", page.not_ok(results)]
+    provenance = ["## Provenance", page.provenance(results, _more(trials))]
     return page.assemble(f"Validation {results.name}", [_LEAD, *sections, *cases, *provenance])
 
 
 def summary(results: Results) -> str:
     """What a command prints at its end."""
-    records = results.current(Record)
-    failed = [_reason(one) for one in records if one.status == FAILED]
-    return "\n".join([*failed, *_counts(records), page.not_ok(results)])
+    trials = _trials(results)
+    return "\n".join([*_reasons(trials[trials.status == FAILED]), *_counts(trials), page.not_ok(results)])
 
 
 def status(results: Results) -> Exit:
     """Found where a trial failed, nothing where all are void."""
-    found = {one.status for one in results.current(Record)}
+    found = set(_trials(results).status)
     return Exit.FOUND if FAILED in found else Exit.OK if OK in found else Exit.NOTHING
 
 
@@ -66,26 +52,22 @@ _LEAD = (
 )
 
 
-def _by_backend(records: Iterable[Record]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {backend: [] for backend in KIND_OF_BACKEND}
-    for one in records:
-        found[one.backend].append(one)
-    return {backend: own for backend, own in found.items() if own}
+def _trials(results: Results) -> Any:
+    """A table with the latest attempt at each trial, the simulated ones first, and the kind of its figures."""
+    trials = pd.DataFrame(map(vars, results.current(Record)), columns=[one.name for one in fields(Record)])
+    return trials.assign(kind=trials.backend.map(KIND_OF_BACKEND)).sort_values("kind", ascending=False, kind="stable")
 
 
-def _backend(records: Sequence[Record]) -> list[str]:
-    notes = _Notes()
-    cover = [one for one in records if one.case == COVER]
-    others = [one for one in records if one.case != COVER]
-    parts = [f"## {KIND_OF_BACKEND[records[0].backend].capitalize()}"]
-    if cover:
-        values = [(axis, value) for axis in _AXES for value in sorted({getattr(one, axis) for one in cover})]
-        lines = [(f"{axis} {value}", axis, value) for axis, value in values]
-        parts += [_COVER_LEAD.format(len(cover)), _matrix("shape", lines, cover, notes)]
-    if others:
-        lines = [(name, "case", name) for name in dict.fromkeys(one.case for one in others)]
-        parts += [_special_lead(others), _matrix("case", lines, others, notes)]
-    return [*parts, notes.text()]
+def _backend(kind: str, trials: Any) -> list[str]:
+    notes: dict[str, str] = {}
+    parts = [f"## {kind.capitalize()}"]
+    if len(cover := trials[trials.case == COVER]):
+        lines = [(f"{axis} {value}", own) for axis in _AXES for value, own in cover.groupby(axis)]
+        parts += [_COVER_LEAD.format(len(cover)), _matrix("shape", cover.layout.unique(), lines, notes)]
+    if len(others := trials[trials.case != COVER]):
+        cases = others.groupby("case", sort=False)
+        parts += [_special_lead(others), _matrix("case", others.layout.unique(), cases, notes)]
+    return [*parts, bullets((f"{mark} {reason}" for reason, mark in notes.items()), "")]
 
 
 _COVER_LEAD = (
@@ -94,66 +76,51 @@ _COVER_LEAD = (
 )
 
 
-def _special_lead(records: Sequence[Record]) -> str:
+def _special_lead(trials: Any) -> str:
     """How many pairs of values a case has over all layouts, of those that it could have."""
-    points: dict[str, set[tuple[str, ...]]] = {}
-    for one in records:
-        points.setdefault(one.case, set()).add((one.arm, one.dtype, one.mode))
-    reached = sum(map(_num_pairs, points.values()))
-    possible = sum(_num_pairs(product(*map(set, zip(*own, strict=True)))) for own in points.values())
+    pairs = [list(pair) for pair in combinations(("arm", "dtype", "mode"), 2)]
+    distinct = trials.groupby("case")[["arm", "dtype", "mode"]].nunique()
+    reached = sum(len(trials[["case", *pair]].drop_duplicates()) for pair in pairs)
+    possible = sum(distinct[pair].prod(axis=1).sum() for pair in pairs)
     return (
         "Each case on each layout. Of the pairs of values of arm, dtype and mode that a case could have, "
         f"{reached:,} of {possible:,} stand together in a trial on some layout:"
     )
 
 
-def _num_pairs(points: Iterable[tuple[str, ...]]) -> int:
-    return len({pair for point in points for pair in combinations(enumerate(point), 2)})
-
-
-def _matrix(title: str, lines: Iterable[tuple[str, str, Any]], records: Sequence[Record], notes: _Notes) -> str:
-    """A row for each label, of the records that have a value in a column; a column for each layout."""
-    layouts = list(dict.fromkeys(one.layout for one in records))
-    rows = []
-    for label, column, value in lines:
-        own = [one for one in records if getattr(one, column) == value]
-        rows.append([label, *(_cell([one for one in own if one.layout == layout], notes) for layout in layouts)])
+def _matrix(title: str, layouts: Sequence[str], lines: Iterable[tuple[str, Any]], notes: dict[str, str]) -> str:
+    """A row for each label with its trials, a column for each layout."""
+    rows = [[label, *(_cell(own[own.layout == one], notes) for one in layouts)] for label, own in lines]
     return table([title, *layouts], rows)
 
 
-def _cell(records: Sequence[Record], notes: _Notes) -> str:
-    """Each status with its trials; what is not ok has its reasons as notes."""
+def _cell(trials: Any, notes: dict[str, str]) -> str:
+    """Each status with its trials; what is not ok has its reasons as notes, numbered as they first occur."""
     words = []
-    for status in ("failed", "ok", "void"):
-        own = [one for one in records if one.status == status]
-        marks = dict.fromkeys(notes.mark(_reason(one)) for one in own if one.reason)
-        if own:
-            words.append(f"{status} {len(own)}{' ' if marks else ''}{''.join(marks)}")
+    for name, own in trials.groupby("status"):
+        marks = dict.fromkeys(notes.setdefault(reason, f"[{len(notes) + 1}]") for reason in _reasons(own))
+        words.append(f"{name} {len(own)} {''.join(marks)}".rstrip())
     return ", ".join(words) or ABSENT
 
 
-def _reason(one: Record) -> str:
-    where = f"{one.case} {one.layout} {one.arm} {one.dtype} {one.mode}: " if one.status == FAILED else ""
-    return f"{one.status}: {where}{one.reason}"
+def _reasons(trials: Any) -> list[str]:
+    """Why trials are not ok; of one that failed also which it is."""
+    bad = trials.dropna(subset="reason")
+    where = bad.case + " " + bad.layout + " " + bad.arm + " " + bad.dtype + " " + bad["mode"] + ": "
+    return list(bad.status + ": " + where.where(bad.status == FAILED, "") + bad.reason)
 
 
-def _cases(records: Sequence[Record]) -> str:
+def _cases(trials: Any) -> str:
     """What each case shows, what its trials end in, and how often its coverage condition was met."""
-    rows, backends = [], list(_by_backend(records))
-    for name in dict.fromkeys(one.case for one in records):
-        own = [one for one in records if one.case == name and one.status == OK]
-        first = next(one for one in records if one.case == name)
-        elements = [f"{sum(one.elements for one in own if one.backend == backend):,}" for backend in backends]
-        times = _span([one.times_met for one in own])
-        rows.append([name, first.shows, first.expects, first.condition, times, *elements])
-    compared = [f"elements compared, {KIND_OF_BACKEND[backend]}" for backend in backends]
-    header = ["case", "what it shows", "ends", "witness", "witnessed in a trial", *compared]
-    return table(header, rows, range(4, len(header)))
-
-
-def _span(counts: Sequence[int]) -> str:
-    """The least and the most, once where they are one."""
-    return "\u2013".join(f"{count:,}" for count in sorted({min(counts), max(counts)})) if counts else ABSENT
+    rows, kinds = [], trials.kind.unique()
+    for name, own in trials.groupby("case", sort=False):
+        first, good = own.iloc[0], own[own.status == OK]
+        elements = good.groupby("kind").elements.sum().reindex(kinds, fill_value=0)
+        met = dict.fromkeys(f"{good.times_met.agg(end):,}" for end in ("min", "max")) if len(good) else [ABSENT]
+        words = [name, first.shows, first.expects, first.condition, "\u2013".join(met)]
+        rows.append([*words, *map("{:,}".format, elements)])
+    header = ["case", "what it shows", "ends", "witness", "witnessed in a trial"]
+    return table([*header, *(f"elements compared, {kind}" for kind in kinds)], rows, range(4, 5 + len(kinds)))
 
 
 def _left_out(results: Results) -> str:
@@ -162,29 +129,26 @@ def _left_out(results: Results) -> str:
     for plan in (part.plan for part in results.parts if part.file is not None):
         for backend in plan.settings.backends:
             missing = left_out(plan.settings.declared(backend), plan.settings.chosen(backend)).items()
-            kind = KIND_OF_BACKEND[backend]
-            lines += [f"left out of {case}, {kind}: {', '.join(pairs)}" for case, pairs in missing]
+            lines += [f"left out of {case}, {KIND_OF_BACKEND[backend]}: {', '.join(pairs)}" for case, pairs in missing]
     return bullets(lines, "")
 
 
-def _more(records: Sequence[Record]) -> list[str]:
+def _more(trials: Any) -> list[str]:
     """Of the provenance: how many ranks of each layout shared a GPU, what it took, and what came of it."""
-    ran = [one for one in records if one.backend == "cuda" and one.protocol]
-    shared = dict.fromkeys(f"{one.layout} {one.ranks_per_gpu}" for one in ran)
-    cpu = sum(one.cpu_s for one in records) / 60
+    ran = trials[(trials.backend == "cuda") & trials.protocol.notna()]
+    shared = dict.fromkeys(ran.layout + " " + ran.ranks_per_gpu.astype(str))
+    cpu = trials.cpu_s.sum() / 60
     return [
-        *([f"ranks on the fullest GPU: {', '.join(shared)}"] if ran else []),
+        *([f"ranks on the fullest GPU: {', '.join(shared)}"] if shared else []),
         *([f"{cpu:.1f} minutes of CPU time"] if cpu else []),
-        f"seed {', '.join(map(str, dict.fromkeys(one.seed for one in records)))}",
-        *_counts(records),
+        f"seed {', '.join(map(str, trials.seed.unique()))}",
+        *_counts(trials),
     ]
 
 
-def _counts(records: Sequence[Record]) -> list[str]:
-    return [f"{KIND_OF_BACKEND[backend]}: {_count(own)}" for backend, own in _by_backend(records).items()]
-
-
-def _count(records: Sequence[Record]) -> str:
-    words = ", ".join(f"{sum(one.status == status for one in records):,} {status}" for status in STATUSES)
-    exchanges, elements = (sum(getattr(one, name) for one in records) for name in ("exchanges", "elements"))
-    return f"{words}; {exchanges:,} exact exchanges, {elements:,} elements"
+def _counts(trials: Any) -> list[str]:
+    lines = []
+    for kind, own in trials.groupby("kind", sort=False):
+        words = ", ".join(f"{(own.status == status).sum():,} {status}" for status in STATUSES)
+        lines.append(f"{kind}: {words}; {own.exchanges.sum():,} exact exchanges, {own.elements.sum():,} elements")
+    return lines

@@ -1,48 +1,44 @@
 """Trials on the simulator: all ranks of a World in this process."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 import numpy as np
 
-from afdep import Arm, KernelTime, ShapeError, World, agreement
+from afdep import Arm, ShapeError, World, agreement
+from afdep.proof import graphs
 from afdep.reference import Sent
-from afdep.sim.inputs import element
-from harness.ranks import contract
-from harness.studies.validate.cases import EXACT, Setup
-from harness.studies.validate.exchange import Brought, Inputs, Ranks, Turn
-from harness.studies.validate.protocol import LOOK, Backend, UnexpectedError
+from harness.studies.validate.cases import EXACT
+from harness.studies.validate.exchange import Brought, Setup
+from harness.studies.validate.protocol import LOOK, UnexpectedError
+from harness.studies.validate.ranks import Inputs, Ranks
 from harness.study import VoidError
 
 
-def make(group: Any) -> "Simulator":
-    """The backend of a process, with the library built."""
-    group.session.opened(**contract.built("sim"))
-    return Simulator()
+def open_ranks(setup: Setup, group: Any) -> "SimulatedRanks":
+    """A World of the trial's shape.
+
+    Raises:
+        VoidError: the simulator, its machine or the arm has no such thing.
+        AgreementError: ranks of which FFN ranks alone have a control refuse each other.
+    """
+    if setup.case.host_counts:
+        raise VoidError("counts on the host are read back on GPUs alone")
+    if setup.case.one_role:
+        _compare_roles(setup)
+    try:
+        return SimulatedRanks(setup)
+    except ShapeError as error:
+        raise VoidError(error.problem) from error
 
 
-class Simulator(Backend):
-    """All ranks of each trial."""
+def meet(problem: str | None = None) -> None:
+    """There is nobody to meet."""
 
-    def open(self, setup: Setup) -> "SimulatedRanks":
-        """A World of the trial's shape.
 
-        Raises:
-            VoidError: the simulator, its machine or the arm has no such thing.
-            AgreementError: ranks of which FFN ranks alone have a control refuse each other.
-        """
-        if setup.case.host_counts:
-            raise VoidError("counts on the host are read back on GPUs alone")
-        if setup.case.one_role:
-            _compare_roles(setup)
-        try:
-            return SimulatedRanks(setup)
-        except ShapeError as error:
-            raise VoidError(error.problem) from error
-
-    def meet(self, problem: str | None = None) -> None:
-        """There is nobody to meet."""
+watched = nullcontext
+"""Nothing hangs: a World whose ranks wait for ever says so."""
 
 
 def _compare_roles(setup: Setup) -> NoReturn:
@@ -61,27 +57,19 @@ class SimulatedRanks(Ranks):
         self.world = World(**setup.buffer_fields(), arm=setup.trial.arm, machine=setup.machine, mode="check")
         super().__init__(setup, [*self.world.ffns, *self.world.sources], self.world.identity)
 
-    @property
-    def informed(self) -> int:
+    def num_informed(self) -> int:
         """The ranks that were told."""
         return len(self.world.informed_ranks)
 
-    def arguments(self, sent: Sent) -> tuple[Any, Any, Any]:
-        """As they are, by their bits."""
-        x = sent.x.view(element(self.world.shape.dtype))
-        return x if sent.scales is None else (x, sent.scales.view(np.uint32)), sent.topk_idx, sent.topk_weights
+    def arguments(self, sent: Sequence[Sent]) -> list[tuple[Any, Any, Any]]:
+        """As they are."""
+        return [(one.x if one.scales is None else (one.x, one.scales), one.topk_idx, one.topk_weights) for one in sent]
 
-    def inputs(self, rank: int, bucket: int) -> Inputs:
+    def inputs(self, sent: Sequence[Sent]) -> list[Inputs]:
         """Memory of the World."""
-        shape = self.world.shape
-        words = shape.dtype.scale_bytes(shape.hidden) // 4
-        return Inputs(
-            x=self.world.empty(rank, (bucket, shape.hidden), element(shape.dtype)),
-            scales=self.world.empty(rank, (bucket, words), np.uint32) if words else None,
-            ids=self.world.empty(rank, (bucket, shape.top_k), np.int64),
-            weights=self.world.empty(rank, (bucket, shape.top_k), np.float32),
-            count=self.world.empty(rank, (1,), np.int32),
-        )
+        held = self.arguments(graphs.on_ranks(self.world, sent))
+        counts = [self.world.empty(one.rank, (1,), np.int32) for one in self.sources]
+        return list(map(Inputs, held, counts))
 
     def poison(self, bucket: int) -> None:
         """All ranks'."""
@@ -100,25 +88,17 @@ class SimulatedRanks(Ranks):
         """A capture of the World."""
         return self.world.capture()
 
-    def settle(self, turn: Turn | None, brought: Brought) -> None:
-        """Run the World, and look for the pause in its trace."""
+    def settle(self, brought: Brought) -> float:
+        """Run the World. Its trace has the late FFN rank's combine after its transform, and all dispatches."""
         self.world.simulator.take_trace()
         self.world.run()
-        trace = self.world.simulator.take_trace()
-        self.late += self._shows_source(trace) or self._shows_ffn(trace)
+        trace = {(one.name, one.rank): one for one in self.world.simulator.take_trace()}
+        if self.setup.case.delay_ffn_us:
+            ffn = self.ffns[-1].rank
+            return trace["combine", ffn].start_us - trace["expert_transform", ffn].end_us
+        first_us = min(one.start_us for one in trace.values() if one.name == "dispatch")
+        return trace["dispatch", self.sources[0].rank].start_us - first_us
 
     def fetched(self, found: Any) -> Any:
         """It is on the host."""
         return found
-
-    def _shows_source(self, trace: Sequence[KernelTime]) -> bool:
-        """Whether the late source's dispatch began so much later than the first one of all."""
-        starts = {one.rank: one.start_us for one in trace if one.name == "dispatch"}
-        pause = self.setup.case.delay_source_us
-        return pause > 0 and starts[self.sources[0].rank] - min(starts.values()) >= pause
-
-    def _shows_ffn(self, trace: Sequence[KernelTime]) -> bool:
-        """Whether the late FFN rank's combine began so long after its expert transform had ended."""
-        own = {one.name: one for one in trace if one.rank == self.ffns[-1].rank}
-        pause = self.setup.case.delay_ffn_us
-        return pause > 0 and own["combine"].start_us - own["expert_transform"].end_us >= pause
