@@ -73,6 +73,10 @@ class BundleError(HarnessError, ValueError):
         super().__init__(problem, "Measure it here with launcher=local, or plan it without what cannot travel.")
 
 
+class PlacementError(HarnessError, ValueError):
+    """Ranks that the GPUs of a machine cannot seat."""
+
+
 class RankError(HarnessError, RuntimeError):
     """A rank that does not find what its batch has for it."""
 

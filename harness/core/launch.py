@@ -21,6 +21,7 @@ from harness.core import process, trees
 from harness.core.journal import READY, VOID
 from harness.core.plan import Plan
 from harness.core.worker import Job
+from harness.errors import PlacementError
 from harness.machine import gpus, keeper, mps
 from harness.study import Batch, VoidError
 
@@ -232,7 +233,10 @@ def _placement(batch: Batch) -> tuple[gpus.Placement | None, int | None]:
     if find_spec("torch") is None:
         raise VoidError("needs torch, which this Python lacks")
     layout, planned = Layout.parse(batch.layout), batch.ranks_per_gpu
-    found = gpus.place(layout, here.count) if planned is None else gpus.planned(layout, planned)
+    try:
+        found = gpus.place(layout, here.count) if planned is None else gpus.planned(layout, planned)
+    except PlacementError as error:
+        raise VoidError(error.problem) from error
     if here.count < (needed := 1 + max(seat.gpu for seat in found.seats)):
         raise VoidError(f"{layout} as placed needs {needed} GPUs, this machine shows {here.count}")
     return found, found.room(here.sms) if found.is_shared else None

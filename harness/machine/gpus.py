@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from afdep.layout import Layout
-from harness.study import VoidError
+from harness.errors import PlacementError
 
 _PROBE = """
 import ctypes, json
@@ -134,10 +134,12 @@ def place(layout: Layout, gpus: int) -> Placement:
         gpus: how many there are.
 
     Raises:
-        VoidError: no GPU.
+        PlacementError: no GPU.
     """
     if gpus < 1:
-        raise VoidError(f"placement of {layout}: expected 1 GPU or more, received {gpus}.")
+        raise PlacementError(
+            f"placement of {layout}: expected 1 GPU or more, received {gpus}.", "Run it on a GPU node."
+        )
     ffn_gpus = min(range(1, gpus), key=lambda count: _crowding(layout, count, gpus), default=0)
     used = [rank % ffn_gpus if ffn_gpus else 0 for rank in layout.ffn_rank_ids]
     used += [ffn_gpus + source % (gpus - ffn_gpus) for source in range(layout.attention_ranks)]
@@ -150,13 +152,14 @@ def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
     """The placement of a plan that says how many ranks the fullest GPU has: on as few GPUs as that allows.
 
     Raises:
-        VoidError: no placement has so many on the fullest.
+        PlacementError: no placement has so many on the fullest.
     """
     placement = place(layout, -(-layout.num_ranks // ranks_per_gpu))
     if placement.ranks_per_gpu != ranks_per_gpu:
-        raise VoidError(
+        raise PlacementError(
             f"placement of {layout}: expected {ranks_per_gpu} ranks on the fullest GPU, "
-            f"received {placement.ranks_per_gpu} on the fewest GPUs."
+            f"received {placement.ranks_per_gpu} on the fewest GPUs.",
+            f"Write backend.ranks_per_gpu={placement.ranks_per_gpu}.",
         )
     return placement
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from afdep import Layout
+from harness.errors import PlacementError
 from harness.machine.gpus import Placement, Seat, place, planned
-from harness.study import VoidError
 
 H200_SMS = 132
 layouts = st.builds(Layout.parse, st.builds("{}A{}F".format, st.integers(1, 9), st.integers(1, 9)))
@@ -79,7 +79,7 @@ def test_mps_is_needed_exactly_where_a_gpu_has_several_ranks(layout):
 
 
 def test_a_machine_without_a_gpu_seats_nobody():
-    with pytest.raises(VoidError, match="expected 1 GPU or more, received 0"):
+    with pytest.raises(PlacementError, match="expected 1 GPU or more, received 0"):
         place(Layout.parse("1A1F"), 0)
 
 
@@ -89,5 +89,6 @@ def test_a_plan_finds_its_placement_by_the_ranks_on_the_fullest_gpu(layout, rank
 
 
 def test_a_number_of_ranks_that_no_placement_has_is_refused_with_the_one_that_fits():
-    with pytest.raises(VoidError, match="expected 3 ranks on the fullest GPU, received 2 on the fewest GPUs"):
+    with pytest.raises(PlacementError, match="expected 3 ranks on the fullest GPU, received 2 on the fewest GPUs") as e:
         planned(Layout.parse("2A2F"), 3)
+    assert str(e.value).endswith("\nWrite backend.ranks_per_gpu=2.")
