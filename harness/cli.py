@@ -31,7 +31,7 @@ COMMANDS = {
     "claims": "harness.desk.status:claims",
     "records": "harness.desk.status:records",
     "status": "harness.desk.status:run",
-    "doctor": "harness.desk.doctor:run",
+    "doctor": "harness.desk.status:doctor",
 }
 """What is no study."""
 

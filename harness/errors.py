@@ -3,7 +3,7 @@
 The first line says the thing, what was expected and what was received; the second says what to do next.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 
@@ -58,16 +58,12 @@ class PlanError(HarnessError, ValueError):
     """A plan file that is missing, altered or of another version."""
 
 
-class SlotPathError(HarnessError, ValueError):
-    """A module search path that would let other sources in."""
-
-
 class PublishedError(HarnessError, ValueError):
     """Published figures that are missing or contradict themselves."""
 
 
 class WorkspaceError(HarnessError, ValueError):
-    """An out folder that is a file, or lies below one."""
+    """An out folder that is a file, takes no files, or cannot stand in a search path for modules."""
 
 
 class BundleError(HarnessError, ValueError):
@@ -77,40 +73,12 @@ class BundleError(HarnessError, ValueError):
         super().__init__(problem, "Measure it here with launcher=local, or plan it without what cannot travel.")
 
 
-class RankError(HarnessError, RuntimeError):
-    """Ranks that did not measure all their cells.
-
-    Args:
-        reasons: by rank.
-    """
-
-    def __init__(self, reasons: Mapping[int, str]):
-        said = "; ".join(f"rank {rank}: {reason}" for rank, reason in sorted(reasons.items()))
-        super().__init__(
-            f"ranks: expected every cell of each, received {said or 'no reason from any'}.",
-            "Their standard errors lie beside the folder they started in.",
-        )
-        self.reasons = dict(reasons)
-
-
 class PlacementError(HarnessError, ValueError):
     """Ranks that the GPUs of a machine cannot seat."""
 
 
-class MpsError(HarnessError, RuntimeError):
-    """NVIDIA's multi-process service is not to be had here.
-
-    Args:
-        reason: what it said, or why it could not be asked.
-    """
-
-    def __init__(self, reason: str):
-        super().__init__(
-            f"MPS: expected a daemon of its own for ranks that share a GPU, received: {reason}.",
-            "Give every rank a GPU of its own, or run where nvidia-cuda-mps-control is installed and allowed.",
-        )
-        self.args = (reason,)
-        self.reason = reason
+class RankError(HarnessError, RuntimeError):
+    """A rank that does not find what its batch has for it."""
 
 
 class ReportError(HarnessError, ValueError):

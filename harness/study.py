@@ -12,16 +12,16 @@
 """
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from harness import studies
 from harness.errors import UsageError, valid_names
-from harness.records.envelope import FAILED, OK, VOID, Envelope
+from harness.records.envelope import FAILED, OK, VOID
 
 Backend = Literal["sim", "cuda"]
 
@@ -170,44 +170,13 @@ class Ended:
         return FAILED, "; ".join(failed.values() if self.num_ranks == 1 else named)
 
 
-class Group(Protocol):
-    """The ranks of a batch as its program sees them: this one of them, or all in one process.
-
-    Args:
-        rank: this rank's number; None: this process holds all ranks.
-        library: of the edited tree, or None where the tree's own is to be loaded.
-        folder: of this process, empty when it starts.
-    """
-
-    rank: int | None
-    library: Path | None
-    folder: Path
-
-    def turn(self) -> None:
-        """Wait until nobody else measures on this machine."""
-
-
-class Program(Protocol):
-    """A study's program module, as the modules under `harness/studies` have it."""
-
-    Settings: type[Any]
-    Trial: type[Any]
-    Record: type[Envelope]
-
-    def blocks(self, settings: Any, done: Sequence[Any]) -> Sequence[Block]: ...
-
-    def run(self, batch: Batch, group: Any) -> Iterator[Said]: ...
-
-    def judge(self, plan: Any, batch: Batch, trial: Any, ended: Ended) -> Sequence[Envelope]: ...
-
-
 def names() -> tuple[str, ...]:
     """The studies there are, by the names of their folders."""
     programs = (path for folder in studies.__path__ for path in Path(folder).glob("*/program.py"))
     return tuple(sorted(path.parent.name.replace("_", "-") for path in programs))
 
 
-def program(name: str) -> Program:
+def program(name: str) -> Any:
     """A study's program.
 
     Raises:
@@ -217,14 +186,12 @@ def program(name: str) -> Program:
 
 
 def settings(name: str) -> Any:
-    """How a study reads a composed configuration, where it has its own way; None: field by field."""
+    """A study's own way to read a composed configuration; None: field by field.
+
+    Its `wanted(config, desk)` reads it, and `SECTIONS` names by section the dataclass that this is read into.
+    """
     place = f"harness.studies.{name.replace('-', '_')}.settings"
-    return None if importlib.util.find_spec(place) is None else _module(name, "settings").wanted
-
-
-def sections(name: str) -> dict[str, type[Any]] | None:
-    """By section of the configuration the dataclass that it is read into, where a study reads it in its own way."""
-    return None if settings(name) is None else dict(_module(name, "settings").SECTIONS)
+    return None if importlib.util.find_spec(place) is None else import_module(place)
 
 
 def report(name: str) -> ModuleType:

@@ -22,7 +22,7 @@ from harness.core.identity import Sources
 from harness.core.journal import Attempt, Journal, Told
 from harness.core.launch import Start
 from harness.core.ledger import Ledger, Place, Progress
-from harness.core.plan import PlanFile
+from harness.core.plan import PlanFile, Workspace
 from harness.core.trees import Slots
 from harness.core.worker import GO, MEASURE, Job
 from harness.records.envelope import FAILED, OK, VOID
@@ -30,23 +30,6 @@ from harness.study import Batch, VoidError
 
 MOST_TO_START_S = 60.0
 """How long processes may take to start before those ahead of them measure without waiting for them."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where a run reads and writes.
-
-    Args:
-        records: folder of the plan's record files.
-        journals: folder of its journals and claims.
-        scratch: parent of the folders that processes start in.
-        trace: file of recorded expert ids, or None.
-    """
-
-    records: Path
-    journals: Path
-    scratch: Path
-    trace: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -72,24 +55,26 @@ class Executor:
         file: the plan.
         slots: its trees, in place.
         sources: Python files that a process may load from them.
-        places: where it reads and writes.
+        workspace: where it reads and writes.
         limits: of the run.
         progress: told how far a batch has come, and of every trial and its rows.
         environ: where allowed variables are taken from.
         now: the time of day in UTC.
         command: as it was typed.
+        trace: file of recorded expert ids, or None.
         failures: why batches ended badly, by the folder with all that their processes said on standard error.
     """
 
     file: PlanFile
     slots: Slots
     sources: Sources
-    places: Places
+    workspace: Workspace
     limits: Limits
     progress: Progress
     environ: Mapping[str, str]
     now: Callable[[], datetime]
     command: str
+    trace: Path | None = None
     failures: dict[Path, str] = field(default_factory=dict)
     run_name: str = field(default_factory=lambda: f"r{secrets.token_hex(4)}")
     _alive: set[Start] = field(default_factory=set)
@@ -97,7 +82,8 @@ class Executor:
     _stopped: str | None = None
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.file, self.places.records, self.now, self.progress)
+        self.journals = self.workspace.journals(self.file.plan_hash)
+        self.ledger = Ledger(self.file, self.workspace.records(self.file.plan_hash), self.now, self.progress)
         self.progress.total = self.num_missing()
 
     def execute(self) -> None:
@@ -132,7 +118,7 @@ class Executor:
         """Make records of what dead runs have left."""
         with self.file.locked():
             self.ledger.read()
-            for told in journal.left_behind(self.places.journals):
+            for told in journal.left_behind(self.journals):
                 self.ledger.record(told, None if told.sealed else "interrupted: its run ended without a word")
 
     def _run_round(self, number: int) -> None:
@@ -148,7 +134,7 @@ class Executor:
 
     def _claim(self, claims: ExitStack, number: int, block: int, wait: bool) -> bool:
         """Whether a block is this run's until the claims are given back."""
-        path = self.places.journals / f"{number}-{block:04d}.claim"
+        path = self.journals / f"{number}-{block:04d}.claim"
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = claims.enter_context(path.open("w"))
         try:
@@ -215,16 +201,16 @@ class Executor:
         """Start a batch; None where the run is over, or this machine has no place for it, once that is recorded."""
         if self._is_over():
             return None
-        batch, trace = place.batch, self.places.trace
+        batch = place.batch
         job = Job(
             plan=str(self.file.path.resolve()),
             attempt=self._attempt(place),
             slot=str(self.slots.of(batch.tree, batch.swapped)),
             sources=self.sources,
-            trace=None if trace is None else str(trace.resolve()),
+            trace=None if self.trace is None else str(self.trace.resolve()),
         )
         try:
-            start = launch.launch(job, self.file.plan, batch, self.places.scratch, self.environ)
+            start = launch.launch(job, self.file.plan, batch, self.workspace.scratch, self.environ)
         except VoidError as void:
             self.ledger.record(Told(job.attempt, void=str(void), sealed=True))
             return None
@@ -238,7 +224,7 @@ class Executor:
 
     def _finish(self, batch: Batch, start: Start) -> None:
         """Follow a batch to its end and record what came of it."""
-        book, limit_s = Journal(self.places.journals, start.job.attempt), batch.limit_s or self.limits.timeout_s
+        book, limit_s = Journal(self.journals, start.job.attempt), batch.limit_s or self.limits.timeout_s
 
         def hear(rank: int, event: Mapping[str, Any]) -> None:
             book.add(rank, event)

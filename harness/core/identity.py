@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.codec import short_hash
-
 EXTERNAL = "external"
 """What stands in a plan for the digest of an arm that no tree builds; its records name the library and its version."""
 
@@ -102,8 +100,3 @@ def files_digest(letter: str, root: Path, names: Iterable[str]) -> str:
         content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
         digest.update(f"{name}\0{content}\n".encode())
     return letter + digest.hexdigest()[:16]
-
-
-def machine_digest(constants: Mapping[str, float] | None) -> str | None:
-    """Of the values of a machine's constants, whatever is said of them; None without a machine."""
-    return None if constants is None else short_hash("k", dict(constants))

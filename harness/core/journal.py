@@ -151,12 +151,10 @@ def left_behind(folder: Path) -> Iterator[Told]:
 
 def read(path: Path) -> Told | None:
     """What a journal holds, up to the first line that is not whole; None where not even the first is."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    told: Told | None = None
+    told = None
     with suppress(KeyError, ValueError):
-        for data in map(json.loads, lines):
-            if told is None:
-                told = Told(decode(Attempt, data["attempt"]))
-            else:
-                told.take(data)
+        first, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        told = Told(decode(Attempt, json.loads(first)["attempt"]))
+        for line in lines:
+            told.take(json.loads(line))
     return told

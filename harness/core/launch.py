@@ -21,7 +21,7 @@ from harness.core import process, trees
 from harness.core.journal import READY, VOID
 from harness.core.plan import Plan
 from harness.core.worker import Job
-from harness.errors import MpsError, PlacementError
+from harness.errors import PlacementError
 from harness.machine import gpus, keeper, mps
 from harness.study import Batch, VoidError
 
@@ -177,10 +177,7 @@ def launch(job: Job, plan: Plan, batch: Batch, scratch: Path, environ: Mapping[s
         VoidError: this machine has no place for it.
     """
     (placement, room), tool, held = _placement(batch), _tool(batch, environ), ExitStack()
-    try:
-        shares = held.enter_context(mps.shares(placement, environ)) if placement else [{}]
-    except MpsError as error:
-        raise VoidError(f"needs MPS: {error.reason}") from error
+    shares = held.enter_context(mps.shares(placement, environ)) if placement else [{}]
     folder = trees.exclusive_directory(scratch, "batch").resolve()
     try:
         slot, built = Path(job.slot), batch.built if batch.backend == "cuda" else ()
@@ -254,6 +251,5 @@ def _in_group(rank: int, num_ranks: int, port: int) -> dict[str, str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

@@ -53,12 +53,11 @@ class Progress:
                 self._print(f"  {name}{more}: {text}  ({self._clock() - self._began:.1f} s)")
 
     def judged(self, trial: Any, rows: Sequence[Envelope]) -> None:
-        """What came of a trial."""
+        """What came of a trial: one row or more."""
         with self._lock:
             self.done += 1
             self.total = max(self.total, self.done)
-            status = rows[0].status if rows else "no record"
-            reason = rows[0].reason if rows else "no record"
+            status, reason = rows[0].status, rows[0].reason
             notable = status == FAILED or reason not in self._reasons
             self._reasons.add(reason)
             if self.total < _QUIET or notable or self.done % (self.total // 100) == 0 or self.done == self.total:
@@ -221,13 +220,16 @@ class Ledger:
         plan, attempt, tree = self.file.plan, told.attempt, self.file.plan.trees[batch.tree]
         process = (getattr(row, "rank", None) or 0) if num_processes(batch) > 1 else 0
         facts = told.opened.get(process, {})
-        where: dict[str, Any] = {name: getattr(attempt, name) for name in ("round", "block", "batch", "run", "command")}
         told_by_rank: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
         return replace(
             row,
-            **where,
             **told_by_rank,
             **_clocks(told, facts.get("gpu")),
+            round=attempt.round,
+            block=attempt.block,
+            batch=attempt.batch,
+            run=attempt.run,
+            command=attempt.command,
             study=plan.study,
             plan_hash=self.file.plan_hash,
             key=plan.trial_key(batch, trial),

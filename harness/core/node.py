@@ -19,16 +19,15 @@ from typing import Any
 from harness.core import plan as plans
 from harness.core import process
 from harness.core.codec import decode
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
 from harness.core.identity import Sources
 from harness.core.ledger import Progress
+from harness.core.plan import INDEX, OUT, Workspace
 from harness.core.trees import Slots
 from harness.errors import Exit, HarnessError, UsageError, valid_names
 from harness.records.envelope import FAILED, OK
 
-INDEX = "bundle.json"
-"""The file that makes a folder a bundle."""
-PLANS, SLOTS, OUT, RUN = "plans", "slots", "out", "run"
+SLOTS, RUN = "slots", "run"
 
 
 @dataclass(frozen=True)
@@ -107,13 +106,13 @@ def _in_a_process(one: Entry, folder: Path) -> int:
 
 def run_plan(one: Entry, folder: Path) -> int:
     """Run what a plan lacks, here; of a pair that lost a side neither counts."""
-    file = plans.load(folder / PLANS / f"{one.plan}.json")
-    out = folder / OUT
-    places = Places(out / "records" / one.plan, out / "journals" / one.plan, out / "scratch")
-    slots = Slots((folder / SLOTS / one.slots).resolve(), one.num_trees)
-    limits = Limits(one.jobs, one.timeout_s, time.monotonic() + one.limit_s)
+    file = plans.load(Workspace(folder).plans / f"{one.plan}.json")
     executor = Executor(
-        *(file, slots, one.sources, places, limits),
+        file,
+        Slots((folder / SLOTS / one.slots).resolve(), one.num_trees),
+        one.sources,
+        Workspace(folder / OUT),
+        Limits(one.jobs, one.timeout_s, time.monotonic() + one.limit_s),
         Progress(file.plan, time.monotonic, _say),
         os.environ,
         lambda: datetime.now(UTC),

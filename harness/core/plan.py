@@ -22,6 +22,10 @@ from harness.records import files
 from harness.study import Batch, Block
 
 FORMAT = 2
+INDEX = "bundle.json"
+"""The file that makes a folder a bundle."""
+OUT = "out"
+"""The folder of a bundle that a node writes to."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ class Plan:
     @cached_property
     def plan_hash(self) -> str:
         return short_hash("p", encode(self))
+
+    @property
+    def batches(self) -> list[Batch]:
+        """Those of the first round, in order."""
+        return [batch for block in self.blocks for batch in block.batches]
 
     def trial_key(self, batch: Batch, trial: Any) -> str:
         """Key of a trial's records: the plan, the trial, and the native digest of the tree that it runs."""
@@ -216,3 +225,36 @@ def _named(path: Path, next_step: str) -> Iterator[None]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise PlanError(f"plan {path.name}: expected a plan file, received: {reason}.", next_step) from error
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder of plans and records: the out folder, an archive, or a bundle with what a node has left in it.
+
+    Args:
+        folder: absolute path.
+    """
+
+    folder: Path
+
+    @property
+    def plans(self) -> Path:
+        return self.folder / "plans"
+
+    @property
+    def trees(self) -> Path:
+        return self.folder / "trees"
+
+    @property
+    def scratch(self) -> Path:
+        return self.folder / "scratch"
+
+    def records(self, plan_hash: str) -> Path:
+        inside = self.folder / OUT if (self.folder / INDEX).is_file() else self.folder
+        return inside / "records" / plan_hash
+
+    def journals(self, plan_hash: str) -> Path:
+        return self.folder / "journals" / plan_hash
+
+    def report(self, plan_hash: str) -> Path:
+        return self.folder / "reports" / plan_hash / "report.md"

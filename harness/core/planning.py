@@ -24,7 +24,8 @@ from unittest.mock import MagicMock
 import afdep
 from harness import study
 from harness.core import process, trees, worker
-from harness.core.identity import EXTERNAL, Identity, Sources, loaded, machine_digest
+from harness.core.codec import short_hash
+from harness.core.identity import EXTERNAL, Identity, Sources, loaded
 from harness.core.plan import Plan, PlannedArm, Tree
 from harness.core.trees import Slots
 from harness.errors import TreeError
@@ -88,19 +89,15 @@ def make(wanted: Wanted, repository: Path, exports: Path, environ: Mapping[str, 
         backends = sorted({batch.backend for block in blocks for batch in block.batches})
         reports = []
         for tree, name in enumerate(names):
-            request = {"study": wanted.study, "backends": backends, "arms": _arms(wanted, owners, tree)}
+            own = [one for one in wanted.arms if one.shape is not None and owners[one.tree] == tree]
+            arms = [{"backend": one.backend, "arm": one.name, "shape": dict(one.shape or {})} for one in own]
+            request = {"study": wanted.study, "backends": backends, "arms": arms}
             reports.append(_ask(slots.path(tree), name, request, environ))
         sources = _sources(names, reports)
         return Planned(_plan(wanted, names, owners, blocks, reports, slots, sources), slots, sources)
     except BaseException:
         slots.remove()
         raise
-
-
-def _arms(wanted: Wanted, owners: Sequence[int], tree: int) -> list[dict[str, Any]]:
-    """The arms of a tree, as its probe takes them."""
-    own = [one for one in wanted.arms if one.shape is not None and owners[one.tree] == tree]
-    return [{"backend": one.backend, "arm": one.name, "shape": dict(one.shape or {})} for one in own]
 
 
 def _ask(slot: Path, name: str, request: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -172,16 +169,16 @@ def _plan(
         ),
         arms=arms,
         measuring_digest=sources.measuring_digest(slots.path(0)),
-        machine_digest=machine_digest(_constants(wanted, slots.path(0) / "conf" / "machine")),
+        machine_digest=_machine_digest(wanted, slots.path(0) / "conf" / "machine"),
         blocks=blocks,
     )
 
 
-def _constants(wanted: Wanted, folder: Path) -> Mapping[str, float] | None:
-    """Of the simulated machine, which is one in all slots."""
+def _machine_digest(wanted: Wanted, folder: Path) -> str | None:
+    """Of the constants of the simulated machine, whatever is said of them; it is one in all slots, or there is none."""
     opened_on = {str(one.shape["machine"]) for one in wanted.arms if one.shape and "machine" in one.shape}
     name = wanted.machine or next(iter(opened_on), None)
-    return None if name is None else afdep.Machine.load(name, folder).constants()
+    return None if name is None else short_hash("k", dict(afdep.Machine.load(name, folder).constants()))
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -192,10 +189,7 @@ class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if ours else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        stand_in: Any = MagicMock(name=spec.name)
-        stand_in.__path__ = []
-        stand_in.__spec__ = spec
-        return stand_in  # type: ignore[no-any-return]
+        return MagicMock(name=spec.name, __path__=[], __spec__=spec)
 
     def exec_module(self, module: ModuleType) -> None:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.errors import SlotPathError
+from harness.errors import WorkspaceError
 
 ALLOWED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "CXX", "CUDA_HOME", "LD_LIBRARY_PATH"),
@@ -42,32 +42,22 @@ def environment(slot: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process that must load from `slot` alone.
 
     Raises:
-        SlotPathError: a slot that cannot stand alone in a search path.
+        WorkspaceError: a slot that cannot stand alone in a search path.
     """
+    if not slot.is_absolute() or os.pathsep in str(slot):
+        raise WorkspaceError(
+            f"PYTHONPATH: expected the absolute path of one slot, received {str(slot)!r}.",
+            f"Keep the out folder at a path without {os.pathsep!r}: each part of it would let other sources in.",
+        )
     inherited = {name: environ[name] for name in ALLOWED if name in environ}
     own = {
-        "PYTHONPATH": search_path(str(slot)),
+        "PYTHONPATH": str(slot),
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "MPLBACKEND": "agg",
     }
     return inherited | own
-
-
-def search_path(text: str) -> str:
-    """The text itself if it names exactly one absolute folder.
-
-    Raises:
-        SlotPathError: an empty or relative entry, or more than one: each would let other sources in.
-    """
-    entries = text.split(os.pathsep)
-    if len(entries) != 1 or not entries[0] or not Path(entries[0]).is_absolute():
-        raise SlotPathError(
-            f"PYTHONPATH: expected the absolute path of one slot, received {text!r}.",
-            f"Keep the out folder at a path without {os.pathsep!r}; an empty entry means the current folder.",
-        )
-    return text
 
 
 def ending(returncode: int, timed_out_after_s: float | None, last_stderr: str) -> str:
@@ -91,10 +81,7 @@ def ending(returncode: int, timed_out_after_s: float | None, last_stderr: str) -
 
 def signal_name(number: int) -> str:
     """The name of a signal, or its number where it has none."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
 
 
 def tail(path: Path) -> str:
@@ -191,7 +178,7 @@ def hear(line: str, word: str = "") -> dict[str, Any] | None:
     return data if isinstance(data, dict) and "event" in data and data.pop("word", None) == word else None
 
 
-def leave_with_the_starter(hear_word: Callable[[str], None] = lambda word: None) -> None:
+def leave_with_the_starter(hear_word: Callable[[str], None]) -> None:
     """End this process when its standard input ends, which its starter holds open; until then hear its words."""
 
     def listen() -> None:

@@ -80,8 +80,9 @@ class Session:
     batch: Batch
     rank: int | None
     mouth: Mouth
-    _words: set[str] = field(default_factory=set)
-    _heard: threading.Condition = field(default_factory=threading.Condition)
+    _words: dict[str, threading.Event] = field(
+        default_factory=lambda: {word: threading.Event() for word in (GO, MEASURE)}
+    )
 
     @property
     def slot(self) -> Path:
@@ -89,14 +90,11 @@ class Session:
 
     def hear(self, word: str) -> None:
         """Take in a word of the starter."""
-        with self._heard:
-            self._words.add(word)
-            self._heard.notify_all()
+        self._words[word].set()
 
     def wait(self, word: str) -> None:
         """Wait until the word is said."""
-        with self._heard:
-            self._heard.wait_for(lambda: word in self._words)
+        self._words[word].wait()
 
     def opened(self, **facts: Any) -> None:
         """Say what this process runs and where."""

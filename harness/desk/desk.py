@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from afdep.tree import root
 from harness.core.fields import Count, Text, Unit, Within
-from harness.core.node import INDEX, OUT
+from harness.core.plan import Workspace
 from harness.errors import OutputClosedError, UsageError, WorkspaceError
 
 MISSING = "???"
@@ -76,58 +76,25 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-@dataclass(frozen=True)
-class Workspace:
-    """A folder of plans and records: the out folder, an archive, or a bundle with what a node has left in it.
+def out_folder(text: str, desk: Desk) -> Workspace:
+    """The out folder of a launcher.
 
-    Args:
-        folder: absolute path.
+    Raises:
+        WorkspaceError: a file stands where the folder, or one above it, must be, or no folder can be made there.
     """
-
-    folder: Path
-
-    @classmethod
-    def out(cls, text: str, desk: Desk) -> "Workspace":
-        """The out folder of a launcher.
-
-        Raises:
-            WorkspaceError: a file stands where the folder, or one above it, must be, or no folder can be made there.
-        """
-        path = desk.path(text)
-        nearest = next(one for one in (path, *path.parents) if one.exists())
-        if not nearest.is_dir():
-            raise WorkspaceError(
-                f"out folder {text}: expected a folder, received the file {nearest}.",
-                "Move the file away, or write launcher.out=FOLDER.",
-            )
-        if not os.access(nearest, os.W_OK) or str(path).startswith(("/proc/", "/sys/")):
-            raise WorkspaceError(
-                f"out folder {text}: expected a place to write, received one that takes no files: {nearest}.",
-                "Write launcher.out=FOLDER.",
-            )
-        return cls(path)
-
-    @property
-    def plans(self) -> Path:
-        return self.folder / "plans"
-
-    @property
-    def trees(self) -> Path:
-        return self.folder / "trees"
-
-    @property
-    def scratch(self) -> Path:
-        return self.folder / "scratch"
-
-    def records(self, plan_hash: str) -> Path:
-        inside = self.folder / OUT if (self.folder / INDEX).is_file() else self.folder
-        return inside / "records" / plan_hash
-
-    def journals(self, plan_hash: str) -> Path:
-        return self.folder / "journals" / plan_hash
-
-    def report(self, plan_hash: str) -> Path:
-        return self.folder / "reports" / plan_hash / "report.md"
+    path = desk.path(text)
+    nearest = next(one for one in (path, *path.parents) if one.exists())
+    if not nearest.is_dir():
+        raise WorkspaceError(
+            f"out folder {text}: expected a folder, received the file {nearest}.",
+            "Move the file away, or write launcher.out=FOLDER.",
+        )
+    if not os.access(nearest, os.W_OK) or str(path).startswith(("/proc/", "/sys/")):
+        raise WorkspaceError(
+            f"out folder {text}: expected a place to write, received one that takes no files: {nearest}.",
+            "Write launcher.out=FOLDER.",
+        )
+    return Workspace(path)
 
 
 @dataclass(frozen=True)

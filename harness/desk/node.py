@@ -18,8 +18,8 @@ from harness import study
 from harness.core import process, trees
 from harness.core.codec import encode, short_hash
 from harness.core.identity import Sources
-from harness.core.node import INDEX, PLANS, RUN, SLOTS, Entry, entries
-from harness.core.plan import PlanFile
+from harness.core.node import RUN, SLOTS, Entry, entries
+from harness.core.plan import INDEX, PlanFile, Workspace
 from harness.core.trees import Slots
 from harness.desk.desk import Desk, Launcher, counted
 from harness.errors import BundleError, Exit, UsageError
@@ -66,12 +66,8 @@ def add(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, desk
         desk.print_line(f"{desk.shown(folder)} has plan {file.plan_hash} already")
         return Exit.OK
     entry = _entry(file, slots, sources, launcher, [one.name for one in known])
-    place = folder / SLOTS / entry.slots
-    if not place.exists():
-        _put(file, slots, place)
-    else:
-        _carry_edited(file, Slots(place, slots.num_trees))
-    files.replace(folder / PLANS / file.path.name, file.path.read_bytes())
+    _put(file, slots, folder / SLOTS / entry.slots)
+    files.replace(Workspace(folder).plans / file.path.name, file.path.read_bytes())
     everything = [*known, entry]
     command = files.replace(folder / RUN, _COMMAND.format(slots=f"{SLOTS}/{everything[0].slots}").encode())
     command.chmod(0o755)
@@ -90,7 +86,7 @@ def _list(folder: Path, plans: list[Entry]) -> None:
 def _entry(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, taken: list[str]) -> Entry:
     plan = file.plan
     names = (plan.name, *(f"{plan.name}-{number}" for number in range(2, len(taken) + 3)))
-    expected_s = sum(batch.expected_s for block in plan.blocks for batch in block.batches)
+    expected_s = sum(batch.expected_s for batch in plan.batches)
     identity = [encode(plan.trees), plan.measuring_digest]
     return Entry(
         name=next(name for name in names if name not in taken),
@@ -106,13 +102,16 @@ def _entry(file: PlanFile, slots: Slots, sources: Sources, launcher: Launcher, t
 
 
 def _put(file: PlanFile, slots: Slots, place: Path) -> None:
-    """Put trees with all that is built of them into a bundle, at one stroke."""
+    """Put trees with all that is built of them into a bundle, at one stroke; where they are, what this plan adds."""
+    if place.exists():
+        _carry_edited(file, Slots(place, slots.num_trees))
+        return
     aside = place.with_name(f".{place.name}")
     shutil.rmtree(aside, ignore_errors=True)
     try:
         shutil.copytree(slots.root, aside)
         own = Slots(aside, slots.num_trees)
-        if any(batch.backend == "cuda" for block in file.plan.blocks for batch in block.batches):
+        if any(batch.backend == "cuda" for batch in file.plan.batches):
             for index in range(slots.num_trees):
                 _copy(*_built_by(own.path(index).resolve()))
         _carry_edited(file, own)
@@ -123,13 +122,8 @@ def _put(file: PlanFile, slots: Slots, place: Path) -> None:
 
 def _carry_edited(file: PlanFile, slots: Slots) -> None:
     """Libraries of edited trees, and whatever else the study builds."""
-    wanted = {
-        (batch.tree, edits)
-        for block in file.plan.blocks
-        for batch in block.batches
-        for edits in batch.built
-        if batch.backend == "cuda"
-    }
+    batches = [batch for batch in file.plan.batches if batch.backend == "cuda"]
+    wanted = {(batch.tree, edits) for batch in batches for edits in batch.built}
     for tree, edits in sorted(wanted, key=str):
         slot = slots.path(tree)
         _copy(Path(trees.library(slot, edits).path), trees.carried(slot, edits))

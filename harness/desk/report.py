@@ -10,9 +10,10 @@ from harness import study
 from harness.config.compose import compose
 from harness.config.read import NONE, one_of, value
 from harness.core.fields import as_name
+from harness.core.plan import PlanFile, Workspace
 from harness.core.trees import exclusive_directory
 from harness.desk import select
-from harness.desk.desk import Desk, Workspace, counted, need
+from harness.desk.desk import Desk, counted, need
 from harness.errors import Exit, ReportError, UsageError
 from harness.records import files
 from harness.records.frames import frame
@@ -130,7 +131,7 @@ def _copy(results: Results, target: Path, desk: Desk) -> None:
     try:
         for part in results.parts:
             assert part.file is not None
-            plan, own = part.file.path, Workspace(part.file.path.parent.parent).records(part.file.plan_hash)
+            plan, own = part.file.path, _records(part.file)
             for path in (*plan.parent.glob(f"{plan.stem}*.json"), *own.glob("*.parquet")):
                 copy = aside / ("plans" if path.suffix == ".json" else f"records/{part.file.plan_hash}") / path.name
                 files.replace(copy, path.read_bytes())
@@ -150,7 +151,7 @@ def export(name: str, texts: Sequence[str], desk: Desk) -> int:
     if path.exists():
         raise UsageError(f"file: expected a new one, received {path.name}, which is there.", "Choose another name.")
     results = select.select(name, {**config, "digest": select.ANY}, desk)
-    sources = [_source(part.file.path) for part in results.parts if part.file] or [desk.path(str(config["source"]))]
+    sources = [_records(part.file) for part in results.parts if part.file] or [desk.path(str(config["source"]))]
     table = None if config["table"] == select.ANY else str(config["table"])
     found = frame(sources, table)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,5 +165,6 @@ def export(name: str, texts: Sequence[str], desk: Desk) -> int:
     return Exit.OK
 
 
-def _source(plan: Path) -> Path:
-    return Workspace(plan.parent.parent).records(plan.stem)
+def _records(file: PlanFile) -> Path:
+    """The folder of a plan's records, in the workspace that it stands in."""
+    return Workspace(file.path.parent.parent).records(file.plan_hash)

@@ -13,23 +13,20 @@ import yaml
 
 from afdep import controls
 from harness import study
-from harness.config import overrides
-from harness.config.compose import compose
+from harness.config.compose import compose, options
 from harness.config.read import one_of, read
 from harness.core import plan as plans
 from harness.core import planning
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
 from harness.core.ledger import Progress
-from harness.core.plan import PlanFile
+from harness.core.plan import PlanFile, Workspace
 from harness.core.planning import Planned, Wanted
 from harness.desk import node, select
-from harness.desk.desk import Desk, Launcher, Workspace, counted, need
+from harness.desk.desk import Desk, Launcher, counted, need, out_folder
 from harness.errors import Exit, UsageError
 from harness.machine import gpus
 from harness.records.envelope import FAILED
-from harness.records.table import read as read_records
-from harness.records.table import record_files
-from harness.report.results import Part, Results
+from harness.report.results import Results
 
 _WRITTEN = ("plans", "records", "reports")
 """Folders of a workspace where a writer that died may have left a file under its temporary name."""
@@ -43,19 +40,17 @@ def run(name: str, texts: Sequence[str], desk: Desk) -> int:
     with planned(wanted, launcher, texts, desk) as (made, file):
         if launcher.name == "node":
             return node.add(file, made.slots, made.sources, launcher, desk)
-        workspace = Workspace.out(launcher.out, desk)
-        select.use(workspace, file)
-        executor = _executor(wanted, launcher, made, file, desk)
-        _execute(executor, file, desk)
-    return conclude(file, workspace, executor, desk)
+        select.use(out_folder(launcher.out, desk), file)
+        executor = _executed(wanted, launcher, made, file, desk)
+    return conclude(executor, desk)
 
 
 def plan(name: str, texts: Sequence[str], desk: Desk) -> int:
     """Keep the plan of a study and say what it would take; nothing runs."""
     wanted, launcher = asked(name, texts, desk)
     with planned(wanted, launcher, texts, desk) as (_, file):
-        select.use(Workspace.out(launcher.out, desk), file)
-        batches = [batch for block in file.plan.blocks for batch in block.batches]
+        select.use(out_folder(launcher.out, desk), file)
+        batches = file.plan.batches
         trials = sum(len(batch.trials) for batch in batches)
         together = launcher.jobs if all(batch.backend == "sim" for batch in batches) else 1
         minutes = sum(batch.expected_s for batch in batches) / 60 / together
@@ -75,7 +70,7 @@ def campaign(texts: Sequence[str], desk: Desk) -> int:
         ValueReadError: no such list.
     """
     config = compose("command/campaign", texts, desk.conf)
-    name = one_of("name", need("name", config["name"]), overrides.options(desk.conf, "campaign"))
+    name = one_of("name", need("name", config["name"]), options(desk.conf, "campaign"))
     for line in yaml.safe_load((desk.conf / "campaign" / f"{name}.yaml").read_text(encoding="utf-8")):
         study_name, *words = shlex.split(line)
         run(study_name, [*words, "launcher=node", f"launcher.to={config['to']}"], desk)
@@ -91,7 +86,7 @@ def asked(name: str, texts: Sequence[str], desk: Desk) -> tuple[Wanted, Launcher
     controls.from_environ(desk.environ)
     config = compose(f"study/{name}", texts, desk.conf)
     launcher = read(Launcher, config.pop("launcher"), "launcher")
-    Workspace.out(launcher.out, desk)
+    out_folder(launcher.out, desk)
     return wanted_of(name, config, desk), launcher
 
 
@@ -108,7 +103,7 @@ def _check_gpus() -> None:
 @contextmanager
 def planned(wanted: Wanted, launcher: Launcher, texts: Sequence[str], desk: Desk) -> Iterator[tuple[Planned, PlanFile]]:
     """The kept plan of what is asked for, and its trees in place for the block."""
-    workspace = Workspace.out(launcher.out, desk)
+    workspace = out_folder(launcher.out, desk)
     with _alive(workspace):
         what = " ".join(dict.fromkeys((wanted.study, wanted.name)))
         desk.print_line(f"{what}: exporting, building and asking each tree what it is")
@@ -140,48 +135,41 @@ def _alive(workspace: Workspace) -> Iterator[None]:
 def wanted_of(name: str, config: Mapping[str, Any], desk: Desk) -> Wanted:
     """What a composed configuration asks for: by the study's own reading, or field by field."""
     program: Any = study.program(name)
-    settings_of = study.settings(name)
-    if settings_of is not None:
-        return settings_of(config, desk)  # type: ignore[no-any-return]
+    if (own := study.settings(name)) is not None:
+        return own.wanted(config, desk)  # type: ignore[no-any-return]
     settings = read(program.Settings, config)
     arms = getattr(program, "arms", lambda _: ())(settings)
     machine = getattr(program, "machine", lambda _: None)(settings)
     return Wanted(name, name, settings, arms=tuple(arms), machine=machine)
 
 
-def _executor(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
-    workspace = Workspace.out(launcher.out, desk)
-    return Executor(
+def _executed(wanted: Wanted, launcher: Launcher, made: Planned, file: PlanFile, desk: Desk) -> Executor:
+    """A run of the plan, once it is over."""
+    executor = Executor(
         file,
         made.slots,
         made.sources,
-        Places(
-            workspace.records(file.plan_hash),
-            workspace.journals(file.plan_hash),
-            workspace.scratch,
-            wanted.trace,
-        ),
+        out_folder(launcher.out, desk),
         Limits(launcher.jobs, launcher.timeout_s, time.monotonic() + 60 * launcher.minutes),
         Progress(file.plan, desk.clock, desk.print_line),
         desk.environ,
         desk.now,
         file.command,
+        wanted.trace,
     )
-
-
-def _execute(executor: Executor, file: PlanFile, desk: Desk) -> None:
-    total = sum(len(batch.trials) for block in file.plan.blocks for batch in block.batches)
+    total = sum(len(batch.trials) for batch in file.plan.batches)
     desk.print_line(f"plan {file.plan_hash}: {total} trials, {executor.progress.total} to run")
     if executor.progress.total == 0:
         desk.print_line("nothing to measure: every trial of this plan is recorded")
     executor.execute()
+    return executor
 
 
-def conclude(file: PlanFile, workspace: Workspace, executor: Executor, desk: Desk) -> int:
+def conclude(executor: Executor, desk: Desk) -> int:
     """Print what the records say and every failure; the exit status says what that amounts to."""
-    report: Any = study.report(file.plan.study)
-    part = Part(file, read_records(record_files(workspace.records(file.plan_hash))))
-    results = Results(file.plan.study, file.plan.name, (part,))
+    plan, workspace = executor.file.plan, executor.workspace
+    report: Any = study.report(plan.study)
+    results = Results(plan.study, plan.name, (select.part(executor.file, workspace),))
     desk.print_line("\n" + report.summary(results))
     for folder, reason in executor.failures.items():
         desk.print_line(f"failed: {reason}")

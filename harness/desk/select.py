@@ -8,8 +8,8 @@ from typing import Any
 
 from afdep import NativeDigest
 from harness.core import plan as plans
-from harness.core.plan import PlanFile
-from harness.desk.desk import Desk, Workspace
+from harness.core.plan import PlanFile, Workspace
+from harness.desk.desk import Desk
 from harness.errors import PlanError, ReportError, valid_names
 from harness.records import files, table
 from harness.records.table import Reading
@@ -34,19 +34,28 @@ def select(study: str, config: Mapping[str, Any], desk: Desk) -> Results:
             f"source {source}: expected records, received nothing of that name.",
             "Run the study first, or name a folder or file below records/.",
         )
+    digest = str(config.get("digest", ANY))
     if path.is_file() or not (path / "plans").is_dir():
-        return _of_digest(Results(study, path.stem, (Part(None, _read(path)),)), config)
+        return Results(study, path.stem, (Part(None, _read(path, digest)),))
     workspace = Workspace(path)
     found, damaged = plan_files(workspace)
     own = [file for file in found if file.plan.study == study]
     chosen = _chosen(own, ALL if source != OUT and wanted == LATEST else wanted, study, workspace)
-    parts = tuple(Part(file, table.read(table.record_files(workspace.records(file.plan_hash)))) for file in chosen)
     name = chosen[0].plan.name if source == OUT else path.name
-    return _of_digest(Results(study, name, parts, damaged), config)
+    return Results(study, name, tuple(part(file, workspace, digest) for file in chosen), damaged)
 
 
-def _read(path: Path) -> Reading:
-    return table.read([path] if path.is_file() else table.record_files(path))
+def part(file: PlanFile, workspace: Workspace, digest: str = ANY) -> Part:
+    """A plan with what is recorded of it, by trees of this digest alone where one is named."""
+    return Part(file, _read(workspace.records(file.plan_hash), digest))
+
+
+def _read(path: Path, digest: str) -> Reading:
+    found = table.read(table.record_files(path))
+    if digest == ANY:
+        return found
+    wanted = str(NativeDigest.parse(digest))
+    return replace(found, rows=tuple(row for row in found.rows if row.get("native_digest") == wanted))
 
 
 def plan_files(workspace: Workspace) -> tuple[list[PlanFile], dict[str, str]]:
@@ -104,15 +113,3 @@ def _chosen(own: list[PlanFile], wanted: str, study: str, workspace: Workspace) 
         names = [LATEST, ALL, *by_hash]
         raise ReportError(f"plan: expected one that is here, received {wanted!r}.", valid_names(wanted, names))
     return [by_hash[wanted]]
-
-
-def _of_digest(results: Results, config: Mapping[str, Any]) -> Results:
-    wanted = config.get("digest", ANY)
-    if wanted == ANY:
-        return results
-    digest = str(NativeDigest.parse(wanted))
-    parts = []
-    for part in results.parts:
-        rows = tuple(row for row in part.reading.rows if row.get("native_digest") == digest)
-        parts.append(replace(part, reading=replace(part.reading, rows=rows)))
-    return replace(results, parts=tuple(parts))

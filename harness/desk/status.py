@@ -1,26 +1,39 @@
-"""`status`, `records` and `claims`: what plans have and lack, what record files hold, and what was published."""
+"""Commands that only look: what plans have and lack (`status`), what record files hold (`records`), what was published
+(`claims`), and what this machine has of what the harness needs (`doctor`).
+"""
 
+import os
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 
+from afdep.build import cache_folder
 from harness.config.compose import compose
 from harness.config.read import one_of
-from harness.core.plan import PlanFile
+from harness.core.plan import PlanFile, Workspace
 from harness.desk import select
-from harness.desk.desk import Desk, Workspace
+from harness.desk.desk import Desk, out_folder
 from harness.errors import Exit
 from harness.records.envelope import OK, STATUSES
 from harness.records.table import read, record_files
 from harness.report import published
 from harness.report.markdown import table
 from harness.report.page import num_missing
-from harness.report.results import Part
+
+PACKAGES = {
+    **dict.fromkeys(("numpy", "pyarrow", "pandas", "ml_dtypes", "hydra-core", "matplotlib", "pyyaml", "scipy"), True),
+    "torch": False,
+}
+PROGRAMS = {"g++": True, "git": True, "nvcc": False, "nvidia-smi": False}
+"""By name, whether the simulator needs it."""
 
 
 def run(texts: Sequence[str], desk: Desk) -> int:
     """One line per plan, oldest first; plans that cannot be read are named."""
     config = compose("command/status", texts, desk.conf)
-    workspace = Workspace.out(str(config["launcher"]["out"]), desk)
+    workspace = out_folder(str(config["launcher"]["out"]), desk)
     files, damaged = select.plan_files(workspace)
     header = ["plan", "study", "name", "created", *STATUSES, "missing", "damaged files"]
     desk.print_line(table(header, [_line(file, workspace) for file in files], range(4, len(header))))
@@ -30,7 +43,7 @@ def run(texts: Sequence[str], desk: Desk) -> int:
 
 
 def _line(file: PlanFile, workspace: Workspace) -> list[str]:
-    part = Part(file, read(record_files(workspace.records(file.plan_hash))))
+    part = select.part(file, workspace)
     last = {
         str(row["key"]): str(row["status"]) for row in sorted(part.reading.rows, key=lambda row: row["status"] == OK)
     }
@@ -44,7 +57,7 @@ def records(texts: Sequence[str], desk: Desk) -> int:
     config = compose("command/records", texts, desk.conf)
     source = str(config["source"])
     path = desk.path(str(config["launcher"]["out"]) if source == select.OUT else source)
-    found = read([path] if path.is_file() else record_files(path))
+    found = read(record_files(path))
     names = ("table", "backend", "status")
     counts = Counter(tuple(str(row.get(name) or "") for name in names) for row in found.rows)
     lines = [[*key, f"{count:,}"] for key, count in sorted(counts.items())]
@@ -70,3 +83,33 @@ def claims(texts: Sequence[str], desk: Desk) -> int:
     devices = sum(row["table"] == "round_trips" and row["backend"] != "sim" for row in rows)
     desk.print_line(f"Device records kept: {devices}; simulated figures decide no claim.")
     return Exit.OK
+
+
+def doctor(texts: Sequence[str], desk: Desk) -> int:
+    """Print one line per check; the exit status is an error if something needed is missing."""
+    config = compose("command/doctor", texts, desk.conf)
+    out = out_folder(str(config["launcher"]["out"]), desk).folder
+    machines = ", ".join(sorted(path.stem for path in (desk.conf / "machine").glob("*.yaml")))
+    cache = cache_folder()
+    nearest = next(one for one in (cache, *cache.parents) if one.exists())
+    checks: list[tuple[str, str | None, bool]] = [
+        ("python 3.11 or newer", sys.version.split()[0], True),
+        *((name, _version(name), needed) for name, needed in PACKAGES.items()),
+        *((name, shutil.which(name), needed) for name, needed in PROGRAMS.items()),
+        ("machine descriptions", machines or None, True),
+        ("published figures", published.TABLES.name if published.TABLES.is_file() else None, True),
+        ("trees", "a git repository" if (desk.root / ".git").exists() else "the installed one", True),
+        ("cache of libraries", str(cache) if os.access(nearest, os.W_OK) else None, True),
+        ("out folder", str(out), True),
+    ]
+    for name, found, needed in checks:
+        state = "ok" if found else "missing" if needed else "absent, optional"
+        desk.print_line(f"{state:<17s}{name}{f': {found}' if found else ''}")
+    return Exit.ERROR if any(needed and not found for _, found, needed in checks) else Exit.OK
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,16 +1,24 @@
-"""Help: the names with their purpose, and the keys of one of them on one screen."""
+"""Help: the names with their purpose, and the keys of one of them on one screen.
+
+What a key means, its unit and its valid values are read from the docstring and the annotations of its settings, or from
+the comment behind it in conf/.
+"""
 
 import dataclasses
+import inspect
+import re
 import shutil
 import textwrap
+import types
+import typing
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import study
-from harness.config import docs, overrides
-from harness.config.compose import axes_of, compose, groups_of
-from harness.config.docs import Doc
+from harness.config.compose import axes_of, compose, flat, groups_of, options
+from harness.core.fields import Text, Unit, Within
 from harness.desk.desk import MISSING, Desk, Launcher
 from harness.records import Envelope, Row, schema
 from harness.report.markdown import table
@@ -23,6 +31,21 @@ _ACTIONS = {
     "export": "write records as CSV, JSON or Parquet",
     "help": "the keys of an action",
 }
+_ARGUMENT = re.compile(r"^    (?P<names>[a-z_0-9]+(?:, [a-z_0-9]+)*): (?P<text>.*)$")
+_COMMENT = re.compile(r"^\s*(?P<key>[a-z_0-9]+):[^#]*(?:#\s*(?P<text>.*))?$")
+
+
+@dataclass(frozen=True)
+class Doc:
+    """One key.
+
+    Args:
+        meaning: in words.
+        valid: values or bounds in words, with the unit; empty where any text is valid.
+    """
+
+    meaning: str
+    valid: str = ""
 
 
 def overview(desk: Desk) -> str:
@@ -62,23 +85,25 @@ def of(name: str, action: str | None, desk: Desk) -> str:
 def keys(name: str, primary: str, desk: Desk) -> Iterator[tuple[str, Any, Doc]]:
     """Every key that a command takes, with its default (`...` for a group whose option is chosen elsewhere)."""
     config, axes = compose(primary, (), desk.conf), axes_of(primary, desk.conf)
-    known = dict(docs.of_fields(Launcher, "launcher."))
+    known = dict(of_fields(Launcher, "launcher."))
     for section, kind in _sections(name, primary).items():
-        known |= dict(docs.of_fields(kind, f"{section}." if section else ""))
-    comments = docs.of_comments(desk.conf / f"{primary}.yaml")
+        known |= dict(of_fields(kind, f"{section}." if section else ""))
+    comments = of_comments(desk.conf / f"{primary}.yaml")
     for axis in axes:
         values = config.get(axis)
         default = values["values"] if isinstance(values, Mapping) else ...
-        options = overrides.options(desk.conf, axis)
         yield (
             axis,
             default,
-            Doc(known.get(f"row.{axis}", Doc("values of the sweep")).meaning, f"values, or {', '.join(options)}"),
+            Doc(
+                known.get(f"row.{axis}", Doc("values of the sweep")).meaning,
+                f"values, or {', '.join(options(desk.conf, axis))}",
+            ),
         )
     for group, option in groups_of(primary, desk.conf).items():
-        if group not in axes and (options := overrides.options(desk.conf, group)):
-            yield group, option, Doc("a group of the settings below", ", ".join(options))
-    for key, held in docs.flat({name: one for name, one in config.items() if name not in axes}, whole=known):
+        if group not in axes and (names := options(desk.conf, group)):
+            yield group, option, Doc("a group of the settings below", ", ".join(names))
+    for key, held in flat({name: one for name, one in config.items() if name not in axes}, whole=known):
         doc = known.get(key) or Doc(_commented(key, comments, desk.conf))
         if not isinstance(held, list) or not held or not isinstance(held[0], Mapping):
             yield key, held, doc
@@ -100,8 +125,8 @@ def _sections(name: str, primary: str) -> dict[str, type[Any]]:
     """The dataclasses that sections of a study's configuration are read into."""
     if not primary.startswith("study/"):
         return {}
-    sections: dict[str, type[Any]] | None = study.sections(name)
-    return sections if sections is not None else {"": study.program(name).Settings}
+    own = study.settings(name)
+    return dict(own.SECTIONS) if own else {"": study.program(name).Settings}
 
 
 def _commented(key: str, comments: Mapping[str, str], conf: Path) -> str:
@@ -110,9 +135,71 @@ def _commented(key: str, comments: Mapping[str, str], conf: Path) -> str:
     if not group or last in comments:
         return comments.get(last, "")
     for path in sorted((conf / group.split(".")[0]).glob("*.yaml")):
-        if said := docs.of_comments(path).get(last):
+        if said := of_comments(path).get(last):
             return said
     return ""
+
+
+def arguments(kind: type[Any]) -> dict[str, str]:
+    """What a dataclass's docstrings say of its fields, those of its bases included."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        names: list[str] = []
+        for line in inspect.cleandoc(one.__dict__.get("__doc__") or "").splitlines():
+            if (match := _ARGUMENT.match(line)) is not None:
+                names = match["names"].split(", ")
+                found.update(dict.fromkeys(names, match["text"]))
+            elif names and line.startswith("        "):
+                found.update({name: f"{found[name]} {line.strip()}" for name in names})
+            else:
+                names = []
+    return found
+
+
+def of_fields(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, Doc]]:
+    """Every key of a dataclass and of those within it."""
+    said, hints = arguments(kind), typing.get_type_hints(kind, include_extras=True)
+    for one in dataclasses.fields(kind):
+        inner = _without_none(hints[one.name])
+        if isinstance(inner, type) and dataclasses.is_dataclass(inner):
+            yield from of_fields(inner, f"{prefix}{one.name}.")
+        else:
+            yield f"{prefix}{one.name}", Doc(said.get(one.name, ""), valid(hints[one.name]))
+
+
+def of_comments(path: Path) -> dict[str, str]:
+    """What the comments of a configuration file say of its keys, from the line of the key or the one above."""
+    found, above = {}, ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            above = line.lstrip("# ")
+        elif (match := _COMMENT.match(line)) is not None:
+            found[match["key"]] = match["text"] or above
+            above = ""
+    return found
+
+
+def valid(annotation: Any) -> str:
+    """The valid values of an annotation in words."""
+    inner = _without_none(annotation)
+    none = " or none" if inner is not annotation else ""
+    if typing.get_origin(inner) is tuple:
+        return f"a list: {valid(typing.get_args(inner)[0]) or 'of texts'}{none}"
+    if typing.get_origin(inner) is typing.Literal:
+        return f"{', '.join(map(str, typing.get_args(inner)))}{none}"
+    if typing.get_origin(inner) is not typing.Annotated:
+        return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}.get(inner, "") + none
+    kind, *more = typing.get_args(inner)
+    words = [one.words for one in more if isinstance(one, Text)]
+    words += [str(one) for one in more if isinstance(one, Within)]
+    unit = "".join(f", in {one.name}" for one in more if isinstance(one, Unit))
+    return f"{' '.join(words) or valid(kind)}{unit}{none}"
+
+
+def _without_none(annotation: Any) -> Any:
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        return next(one for one in typing.get_args(annotation) if one is not type(None))
+    return annotation
 
 
 def formats() -> str:
@@ -138,7 +225,7 @@ of rows, and the sha256 of its rows. This page is generated from the dataclasses
 
 def _columns(kind: type[Row], shared: type[Row] = Row) -> str:
     """The columns of a table beside those that it shares with others."""
-    said, common = docs.arguments(kind), {one.name for one in dataclasses.fields(shared)}
+    said, common = arguments(kind), {one.name for one in dataclasses.fields(shared)}
     lines = [
         [f"`{one.name}`", str(one.type).replace("item: ", ""), "yes" if one.nullable else "no", said.get(one.name, "")]
         for one in schema(kind)

@@ -144,7 +144,8 @@ def place(layout: Layout, gpus: int) -> Placement:
     used = [rank % ffn_gpus if ffn_gpus else 0 for rank in layout.ffn_rank_ids]
     used += [ffn_gpus + source % (gpus - ffn_gpus) for source in range(layout.attention_ranks)]
     on_gpu = Counter(used)
-    return Placement(tuple(Seat(gpu, _share(on_gpu[gpu])) for gpu in used))
+    # half of a GPU's SMs hold what two ranks spin with
+    return Placement(tuple(Seat(gpu, 50 if on_gpu[gpu] == 2 else 100) for gpu in used))
 
 
 def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
@@ -161,11 +162,6 @@ def planned(layout: Layout, ranks_per_gpu: int) -> Placement:
             f"Write backend.ranks_per_gpu={placement.ranks_per_gpu}.",
         )
     return placement
-
-
-def _share(ranks: int) -> int:
-    """The percentage of a GPU that each of its ranks may use: half of it holds what two ranks spin with."""
-    return 50 if ranks == 2 else 100
 
 
 def _crowding(layout: Layout, ffn_gpus: int, gpus: int) -> int:

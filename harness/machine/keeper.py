@@ -1,8 +1,7 @@
 """Cleans up behind a process that is killed: `python -P -m harness.machine.keeper`, which that process starts first.
 
-It reads lines from a pipe that the starter holds open: `group N`, a process group to be killed, or `call
-MODULE:FUNCTION ARGUMENT...`, for what ends otherwise. Where the pipe ends without the word that all has ended well, it
-does so.
+It reads lines `MODULE:FUNCTION ARGUMENT...` from a pipe that the starter holds open. Where the pipe ends without the
+word that all has ended well, it calls these functions.
 """
 
 import os
@@ -36,20 +35,17 @@ class Keeper:
 
     def group(self, number: int) -> None:
         """A process group that must not outlive the starter."""
-        self._tell(f"group {number}")
+        self.call("harness.machine.keeper:kill_group", str(number))
 
     def call(self, place: str, *arguments: str) -> None:
         """A function, as `module:function`, that must be called with these texts once the starter is gone."""
-        self._tell(shlex.join(["call", place, *arguments]))
+        assert self._child.stdin is not None
+        self._child.stdin.write(f"{shlex.join([place, *arguments])}\n")
+        self._child.stdin.flush()
 
     def end(self) -> None:
         """All has ended well."""
         self._child.communicate(f"{_ENDED}\n")
-
-    def _tell(self, line: str) -> None:
-        assert self._child.stdin is not None
-        self._child.stdin.write(f"{line}\n")
-        self._child.stdin.flush()
 
 
 @contextmanager
@@ -67,15 +63,16 @@ def main(lines: list[str]) -> int:
     if lines[-1:] == [_ENDED]:
         return 0
     for line in lines:
-        kind, _, rest = line.partition(" ")
-        if kind == "group":
-            with suppress(ProcessLookupError, ValueError):
-                os.killpg(int(rest), signal.SIGKILL)
-        elif kind == "call":
-            place, *arguments = shlex.split(rest)
-            module, _, function = place.partition(":")
-            getattr(import_module(module), function)(*arguments)
+        place, *arguments = shlex.split(line)
+        module, _, function = place.partition(":")
+        getattr(import_module(module), function)(*arguments)
     return 1
+
+
+def kill_group(number: str) -> None:
+    """Kill a process group, if it is still there."""
+    with suppress(ProcessLookupError):
+        os.killpg(int(number), signal.SIGKILL)
 
 
 if __name__ == "__main__":

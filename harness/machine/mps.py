@@ -11,13 +11,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import MpsError
 from harness.machine import keeper
 from harness.machine.gpus import Placement
+from harness.study import VoidError
 
 CONTROL = "nvidia-cuda-mps-control"
 _FORCED_AFTER_S = 5
@@ -51,47 +51,36 @@ class Daemon:
         """Start it.
 
         Raises:
-            MpsError: it did not start, or does not answer.
+            VoidError: it did not start, or does not answer.
         """
         for folder in _folders(self.folder).values():
             Path(folder).mkdir()
-        self._run("-d", "")
-        self._run(None, "get_server_list\n")
+        self._run("", "-d")
+        self._run("get_server_list\n")
 
     def quit(self) -> None:
         """End it, by its own command or, where it does not follow, by its process id."""
-        with suppress(MpsError):
-            self._run(None, f"quit -t {_FORCED_AFTER_S}\n")
-        with suppress(OSError, ValueError), _ending(self._pid()):
-            os.kill(self._pid(), signal.SIGKILL)
+        with suppress(VoidError):
+            self._run(f"quit -t {_FORCED_AFTER_S}\n")
+        with suppress(OSError, ValueError), ExitStack() as opened:
+            process = os.pidfd_open(int((self.folder / "pipe" / f"{CONTROL}.pid").read_text(encoding="utf-8")))
+            opened.callback(os.close, process)
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            select.select([process], [], [], _ENDS_WITHIN_S)
 
-    def _pid(self) -> int:
-        return int((self.folder / "pipe" / f"{CONTROL}.pid").read_text(encoding="utf-8"))
-
-    def _run(self, option: str | None, commands: str) -> None:
+    def _run(self, commands: str, *options: str) -> None:
         with tempfile.TemporaryFile("w+", dir=self.folder) as said:  # a daemon keeps a pipe open, a file does not wait
-            command = [self.executable] if option is None else [self.executable, option]
+            command = [self.executable, *options]
             try:
                 done = subprocess.run(
                     command, input=commands, stdout=said, stderr=said, text=True, env=self.environ, timeout=self.limit_s
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise MpsError(str(error)) from error
+                raise VoidError(f"needs MPS: {error}") from error
             said.seek(0)
             if done.returncode != 0:
                 lines = [line.strip() for line in said.read().splitlines() if line.strip()]
-                raise MpsError(lines[-1] if lines else f"exit code {done.returncode} of {CONTROL}")
-
-
-@contextmanager
-def _ending(pid: int) -> Iterator[None]:
-    """Behind the block the process has ended, or some seconds are over."""
-    process = os.pidfd_open(pid)
-    try:
-        yield
-        select.select([process], [], [], _ENDS_WITHIN_S)
-    finally:
-        os.close(process)
+                raise VoidError(f"needs MPS: {lines[-1] if lines else f'exit code {done.returncode} of {CONTROL}'}")
 
 
 @contextmanager
@@ -103,11 +92,11 @@ def private_daemon(environ: Mapping[str, str], limit_s: float = _LIMIT_S) -> Ite
         limit_s: how long one command to the daemon may take.
 
     Raises:
-        MpsError: MPS is not to be had.
+        VoidError: MPS is not to be had.
     """
     executable = shutil.which(CONTROL, path=environ.get("PATH", ""))
     if executable is None:
-        raise MpsError(f"no {CONTROL} on the PATH")
+        raise VoidError(f"needs MPS: no {CONTROL} on the PATH")
     with tempfile.TemporaryDirectory(prefix="afdep-mps-", ignore_cleanup_errors=True) as name:
         daemon = Daemon(executable, Path(name), {**environ, **_folders(Path(name))}, limit_s)
         with keeper.kept() as keeping:
@@ -130,7 +119,7 @@ def shares(placement: Placement, environ: Mapping[str, str]) -> Iterator[list[di
     """By rank what its environment holds of its share of a GPU; a daemon serves ranks that share one.
 
     Raises:
-        MpsError: ranks share a GPU, and MPS is not to be had.
+        VoidError: ranks share a GPU, and MPS is not to be had.
     """
     if not placement.is_shared:
         yield [{} for _ in placement.seats]

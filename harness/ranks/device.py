@@ -31,7 +31,10 @@ class DeviceGroup(Group):
         started = time.monotonic()
         rank, job = int(os.environ["RANK"]), session.job
         if torch.cuda.device_count() <= job.gpus[rank]:
-            raise RankError({rank: f"GPU {job.gpus[rank]} expected, this process sees {torch.cuda.device_count()}"})
+            raise RankError(
+                f"rank {rank}: expected GPU {job.gpus[rank]}, received {torch.cuda.device_count()} of them.",
+                "Look at CUDA_VISIBLE_DEVICES.",
+            )
         torch.cuda.set_device(job.gpus[rank])
         torch.zeros((), device="cuda")  # makes the context, so that no trial's time holds it
         dist.init_process_group("gloo", timeout=_HOST_TIMEOUT)

@@ -29,7 +29,7 @@ def frame(source: Path | str | Iterable[Path | str], table: str | None = None) -
         NoRecordsError: no such records, or records of several tables.
     """
     places = [source] if isinstance(source, Path | str) else list(source)
-    paths = [path for one in map(Path, places) for path in ([one] if one.is_file() else record_files(one))]
+    paths = [path for one in map(Path, places) for path in record_files(one)]
     found = read(paths)
     for one in found.quarantined:
         raise DamagedError(f"{one.name}: {one.reason}", "Move the file away, or name the files that are to be read.")

@@ -156,9 +156,11 @@ def write(folder: Path, stem: str, rows: Sequence[Row]) -> Path:
     return files.publish(folder / f"{stem}-{secrets.token_hex(4)}.parquet", stream.getvalue(), verify)
 
 
-def record_files(folder: Path) -> list[Path]:
-    """The record files of a folder and those below, in order of name; names with a leading dot are unfinished."""
-    return sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith("."))
+def record_files(place: Path) -> list[Path]:
+    """A record file, or those of a folder and below in order of name; names with a leading dot are unfinished."""
+    if place.is_file():
+        return [place]
+    return sorted(path for path in place.rglob("*.parquet") if not path.name.startswith("."))
 
 
 def read(paths: Iterable[Path]) -> Reading:

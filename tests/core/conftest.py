@@ -20,9 +20,9 @@ import pytest
 from harness import studies
 from harness.core import plan as plans
 from harness.core import planning, trees
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
 from harness.core.ledger import Progress
-from harness.core.plan import PlanFile
+from harness.core.plan import PlanFile, Workspace
 from harness.core.planning import Planned, Wanted
 from harness.records import read, record_files
 from harness.records.envelope import Envelope
@@ -71,11 +71,10 @@ class Bench:
 
     def executor(self, file: PlanFile, **more: Any) -> Executor:
         """A run of a plan."""
-        places = Places(self.records(file), self.folder / "journals", self.folder / "scratch")
         limits = Limits(more.pop("jobs", 1), more.pop("timeout_s", PATIENCE_S))
         now = itertools.repeat(datetime(2026, 1, 2, tzinfo=UTC))
         return Executor(
-            *(file, more.pop("slots", self.made.slots), self.made.sources, places, limits),
+            *(file, more.pop("slots", self.made.slots), self.made.sources, Workspace(self.folder), limits),
             Progress(file.plan, time.monotonic, self.lines.append),
             os.environ,
             lambda: next(now),

@@ -123,7 +123,7 @@ def test_scratch_and_journals_are_gone_behind_a_run(bench):
     file = bench.plan(["ok"], ["void:x"])
     bench.run(file)
     assert list((bench.folder / "scratch").iterdir()) == []
-    assert list((bench.folder / "journals").glob("*.jsonl")) == []
+    assert list((bench.folder / "journals").rglob("*.jsonl")) == []
 
 
 def test_what_a_failed_process_said_is_kept(bench):

@@ -12,7 +12,7 @@ import pytest
 from harness.core import process
 from harness.core.journal import Attempt
 from harness.core.worker import Job
-from harness.errors import SlotPathError
+from harness.errors import WorkspaceError
 
 SLOT, OTHER = "{slot}", "{other}"
 
@@ -79,8 +79,8 @@ def test_started_inside_another_tree_it_is_void(bench, other, tmp_path, name):
 
 @pytest.mark.parametrize("path", ["", ".", ":/slot", "/slot:", "/one:/two", "slot", "x:."])
 def test_a_search_path_that_lets_others_in_is_refused(path):
-    with pytest.raises(SlotPathError, match="expected the absolute path of one slot"):
-        process.search_path(path)
+    with pytest.raises(WorkspaceError, match="expected the absolute path of one slot"):
+        process.environment(Path(path), {})
 
 
 def test_a_measured_process_inherits_no_control_and_no_search_path():

@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from harness import cli, study
-from harness.config.compose import compose
-from harness.config.overrides import options
-from harness.desk import doctor, status, usage
+from harness.config.compose import compose, options
+from harness.desk import status, usage
 from harness.desk.desk import print_line, real
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -236,14 +235,14 @@ def test_no_claim_is_decided_by_the_simulator(measured):
 
 def test_the_doctor_finds_what_is_here(measured):
     measured.lines.clear()
-    assert doctor.run([], measured.desk) == 0
+    assert status.doctor([], measured.desk) == 0
     assert any(line.startswith("ok               pyarrow: ") for line in measured.lines)
 
 
 def test_the_doctor_misses_what_is_not_here(measured, monkeypatch):
-    monkeypatch.setitem(doctor.PROGRAMS, "no-such-compiler", True)
+    monkeypatch.setitem(status.PROGRAMS, "no-such-compiler", True)
     measured.lines.clear()
-    assert doctor.run([], measured.desk) == 4
+    assert status.doctor([], measured.desk) == 4
     assert "missing          no-such-compiler" in measured.lines
 
 

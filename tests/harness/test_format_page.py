@@ -3,7 +3,6 @@
 import re
 
 from harness import study
-from harness.config import docs
 from harness.desk import usage
 from harness.desk.desk import real
 from harness.ranks.exchanges import RoundTrip
@@ -27,7 +26,7 @@ def test_the_committed_page_is_the_generated_one():
 def test_every_column_of_every_study_has_a_meaning():
     for name in study.names():
         kind = study.program(name).Record
-        said = docs.arguments(kind)
+        said = usage.arguments(kind)
         assert [one for one in schema(kind).names if not said.get(one)] == [], f"docstring of {kind.__name__} in {name}"
 
 
@@ -45,4 +44,4 @@ def test_a_record_without_a_docstring_is_noticed():
     class Silent(Row):
         """Nothing."""
 
-    assert docs.arguments(Silent) == {}
+    assert usage.arguments(Silent) == {}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import MpsError
 from harness.machine import keeper
 from harness.machine.mps import private_daemon
+from harness.study import VoidError
 from tests.harness.watching import wait_until
 
 FAKE = """#!/bin/sh
@@ -96,26 +96,26 @@ def test_a_daemon_ends_also_with_a_block_that_fails(control):
 
 @behaving("refuses")
 def test_a_refusal_is_raised_in_the_daemons_own_words(control):
-    with pytest.raises(MpsError, match="received: MPS is not supported"), private_daemon(control.environ):
+    with pytest.raises(VoidError, match="needs MPS: MPS is not supported"), private_daemon(control.environ):
         pass
 
 
 @behaving("hangs")
 def test_a_daemon_that_does_not_start_in_time_is_given_up(control):
-    with pytest.raises(MpsError, match="timed out"), private_daemon(control.environ, limit_s=0.5):
+    with pytest.raises(VoidError, match="timed out"), private_daemon(control.environ, limit_s=0.5):
         pass
 
 
 @behaving("mute")
 def test_a_daemon_that_does_not_answer_is_ended(control):
-    with pytest.raises(MpsError, match="exit code 1"), private_daemon(control.environ):
+    with pytest.raises(VoidError, match="exit code 1"), private_daemon(control.environ):
         pass
     assert control.daemons() == []
 
 
 def test_a_machine_without_mps_is_refused_with_the_reason(tmp_path):
     with (
-        pytest.raises(MpsError, match="no nvidia-cuda-mps-control on the PATH"),
+        pytest.raises(VoidError, match="no nvidia-cuda-mps-control on the PATH"),
         private_daemon({"PATH": str(tmp_path)}),
     ):
         pass
@@ -125,6 +125,7 @@ HOLDER = """
 import os, time
 from harness.machine import keeper
 from harness.machine.mps import private_daemon
+from harness.study import VoidError
 with private_daemon(os.environ) as daemon:
     print(daemon.folder, flush=True)
     time.sleep(60)
@@ -151,9 +152,8 @@ def test_a_daemon_ends_also_where_the_process_that_started_it_is_killed_with_its
 def test_a_keeper_ends_the_groups_of_a_starter_that_did_not_end_well(last, alive):
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as group:
         try:
-            assert keeper.main([f"group {group.pid}", "group 999999999", "group nonsense", *last]) == (
-                0 if alive else 1
-            )
+            lines = [f"harness.machine.keeper:kill_group {number}" for number in (999999999, group.pid)]
+            assert keeper.main([*lines, *last]) == (0 if alive else 1)
             if alive:
                 assert group.poll() is None
             else:

@@ -18,7 +18,7 @@ from tests.harness.samples import record
 
 RECORDS = Path(__file__).resolve().parents[2] / "records"
 FIRST, MAIN, HUNT = (RECORDS / name for name in ("screen/first-light", "screen/main-table", "hunt/night.parquet"))
-FOLDERS = sorted(path.name for path in RECORDS.iterdir() if record_files(path))
+FOLDERS = sorted(path.name for path in RECORDS.iterdir() if path.is_dir() and record_files(path))
 ONE_NAME = {
     "num_experts": {"experts"},
     "status": {"outcome_status"},

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from harness.core.plan import Workspace
 from harness.desk import report, run, select, status
-from harness.desk.desk import Workspace
 from harness.errors import HarnessError, ReportError
 from harness.records import Reading
 from harness.report.page import not_ok, num_missing

@@ -1,7 +1,7 @@
 """What runs that died have left goes with the next run of the folder, and what failed stays to be looked at."""
 
+from harness.core.plan import Workspace
 from harness.desk import run
-from harness.desk.desk import Workspace
 
 
 def test_what_dead_runs_left_is_swept_by_the_next_run_and_what_failed_stays(bench):

@@ -14,7 +14,8 @@ from harness.config.compose import compose
 from harness.config.read import read
 from harness.core import plan as plans
 from harness.core import planning, trees
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
+from harness.core.plan import Workspace
 from harness.core.planning import Wanted
 from harness.machine.gpus import Gpus
 from harness.records import read as read_records
@@ -80,10 +81,9 @@ def run(made, folder, *, blocks=None, settings=None, gpus=TWO_H200, environ=os.e
     """
     plan = replace(made.plan, blocks=blocks or made.plan.blocks, settings=settings or made.plan.settings)
     file = plans.save(folder / "plans", plan, NOON.isoformat(), f"afdep-bench {plan.study}")
-    places = Places(folder / "records", folder / "journals", folder / "scratch")
     ran = Ran(None, None)
     ran.executor = Executor(
-        *(file, made.slots, made.sources, places, Limits(2, 60.0)),
+        *(file, made.slots, made.sources, Workspace(folder), Limits(2, 60.0)),
         told_by(lambda trial, rows: ran.told.append(rows[0].status)),
         environ,
         lambda: NOON,
@@ -91,7 +91,7 @@ def run(made, folder, *, blocks=None, settings=None, gpus=TWO_H200, environ=os.e
     )
     with patch.object(machine.gpus, "found", lambda: gpus):
         ran.executor.execute()
-    ran.results = Results(plan.study, plan.study, (Part(file, read_records(record_files(places.records))),))
+    ran.results = Results(plan.study, plan.study, (Part(file, read_records(record_files(folder / "records"))),))
     return ran
 
 

@@ -18,8 +18,7 @@ from afdep import Machine, native_digest
 from harness.config.compose import compose
 from harness.core import plan as plans
 from harness.core.identity import Identity
-from harness.core.plan import Plan, PlannedArm, Tree
-from harness.desk.desk import Workspace
+from harness.core.plan import Plan, PlannedArm, Tree, Workspace
 from harness.ranks.cells import Backend, DeviceTiming, Exchange, Floor, Row
 from harness.records import table
 from harness.studies.fit import program, settings

@@ -18,8 +18,9 @@ from afdep import Machine
 from harness.core import plan as plans
 from harness.core import planning
 from harness.core.codec import decode, encode
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
 from harness.core.identity import Sources
+from harness.core.plan import Workspace
 from harness.core.planning import Wanted
 from harness.core.trees import Slots
 from harness.errors import Exit, HarnessError
@@ -51,10 +52,9 @@ def settings():
 
 def executor(file, slots, sources, folder):
     """A run of the plan, two processes at a time."""
-    places = Places(folder / "records", folder / "journals", folder / "scratch")
     now = itertools.repeat(datetime(2026, 1, 2, tzinfo=UTC))
     return Executor(
-        *(file, slots, sources, places, Limits(2, 60.0)),
+        *(file, slots, sources, Workspace(folder), Limits(2, 60.0)),
         told_by(lambda trial, rows: None),
         os.environ,
         lambda: next(now),

@@ -16,9 +16,9 @@ import pytest
 
 from afdep import DeviceError, MismatchError
 from harness.core import plan as plans
-from harness.core.executor import Executor, Limits, Places
+from harness.core.executor import Executor, Limits
 from harness.core.identity import Sources
-from harness.core.plan import Plan, Tree
+from harness.core.plan import Plan, Tree, Workspace
 from harness.core.process import in_words
 from harness.core.worker import Job
 from harness.records.table import read, record_files
@@ -218,7 +218,7 @@ def _executor(folder, judged):
         plans.save(folder / "plans", plan, "now", "command"),
         SimpleNamespace(of=lambda tree, swapped: folder),
         Sources((), ()),
-        Places(folder / "records", folder / "journals", folder / "scratch"),
+        Workspace(folder),
         Limits(1, 60.0),
         told_by(judged),
         os.environ,
