@@ -228,9 +228,7 @@ class Executor:
 
         def hear(rank: int, event: Mapping[str, Any]) -> None:
             book.add(rank, event)
-            if event["event"] == journal.STAGE:
-                self.progress.stage(batch, str(event["text"]))
-            elif event["event"] == journal.SAID:
+            if event["event"] == journal.SAID:
                 self.ledger.show(book.told, int(event["trial"]))
 
         start.tell(GO)

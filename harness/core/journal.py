@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from harness.core.codec import decode, encode
 from harness.records import files
 
-READY, OPENED, STAGE, SAID, VOID, FAILED, ENDED = "ready", "opened", "stage", "said", "void", "failed", "ended"
+READY, OPENED, SAID, VOID, FAILED, ENDED = "ready", "opened", "said", "void", "failed", "ended"
 """Events of a process: it has imported what it needs and waits; facts of the rank; how far it has come; facts of a
 trial; why nothing counts; why it failed; the end, with the files that it loaded from outside its sources."""
 

@@ -26,10 +26,14 @@ def frame(source: Path | str | Iterable[Path | str], table: str | None = None) -
 
     Raises:
         DamagedError: a file that cannot be trusted.
-        NoRecordsError: no such records, or records of several tables.
+        NoRecordsError: no such place, no such records, or records of several tables.
     """
-    places = [source] if isinstance(source, Path | str) else list(source)
-    paths = [path for one in map(Path, places) for path in record_files(one)]
+    places = list(map(Path, [source] if isinstance(source, Path | str) else source))
+    for path in places:
+        if not path.exists():
+            problem = f"{path}: expected a folder or a file, received nothing of that name."
+            raise NoRecordsError(problem, "Mend the path.")
+    paths = [path for one in places for path in record_files(one)]
     found = read(paths)
     for one in found.quarantined:
         raise DamagedError(f"{one.name}: {one.reason}", "Move the file away, or name the files that are to be read.")

@@ -132,3 +132,8 @@ def test_a_frame_of_a_damaged_file_names_it(tmp_path):
 def test_rows_are_plain_data(archived):
     row = archived["screen"].rows[0]
     assert json.loads(json.dumps(row))["samples_us"] == list(row["samples_us"])
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(NoRecordsError, match=r"gone: expected a folder or a file, received nothing of that name\."):
+        frame([FIRST, tmp_path / "gone"])
