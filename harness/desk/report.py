@@ -16,6 +16,7 @@ from harness.desk import select
 from harness.desk.desk import Desk, counted, need
 from harness.errors import Exit, ReportError, UsageError
 from harness.records import files
+from harness.records.envelope import OK
 from harness.records.frames import frame
 from harness.report.results import Results
 
@@ -34,7 +35,8 @@ def run(name: str, texts: Sequence[str], desk: Desk) -> int:
     config = compose("action/report", texts, desk.conf)
     results = select.select(name, config, desk)
     module: Any = study.report(name)
-    if (found := module.status(results)) == Exit.NOTHING:
+    found = module.status(results)
+    if found == Exit.NOTHING and not any(row.get("status") == OK for row in results.rows):
         desk.print_line(module.summary(results))
         desk.print_line("nothing to report: no trial of these plans counts")
         return int(found)

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.plan import Workspace
 from harness.desk import report, run, select, status
-from harness.errors import HarnessError, ReportError
+from harness.errors import Exit, HarnessError, ReportError
 from harness.records import Reading
 from harness.report.page import not_ok, num_missing
 from harness.report.results import Part, Results
@@ -90,6 +90,16 @@ def test_a_digest_that_measured_nothing_reports_nothing(measured):
     found, text = says(measured, report.run, "digest=n00000000")
     assert found == 3
     assert "nothing to report" in text
+
+
+def test_a_study_that_is_incomplete_has_a_page_of_what_counts(bench, monkeypatch):
+    own = plan(rows=(ROW,), arms=("m2n", "afdep"), backend=on_gpus(), published=None)
+    lay(bench.out(""), own, records(own))
+    monkeypatch.setattr("harness.studies.screen.report.status", lambda results: Exit.NOTHING)
+    found, text = says(bench, report.run)
+    assert found == 0
+    assert "nothing to report" not in text
+    assert list(bench.out("reports").rglob("report.md"))
 
 
 def test_no_page_is_written_of_nothing(bench):
