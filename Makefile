@@ -8,7 +8,7 @@ BENCH := $(VENV)/bin/afdep-bench
 STAMP := $(VENV)/.ready
 
 # Installs what pyproject.toml lists for the tree itself and the dev extra, at the versions of constraints.txt.
-# The tree is not installed: afdep-bench is a script that runs it from its root.
+# The tree is not installed: a script, afdep-bench, runs it from its root.
 DEPENDENCIES := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")
 
@@ -38,11 +38,11 @@ validate: setup ## the correctness matrix on the simulator, in full
 	$(BENCH) validate 'backends=[sim]'
 
 hunt: setup ## 20,000 adversarial schedules of each protocol
-	$(BENCH) hunt hunt.budget=20000
+	$(BENCH) hunt budget=20000
 
 night: setup ## every test, those that take long included, and a long hunt
 	TESTS_NIGHT=1 $(RUN) -m pytest -n auto --dist loadfile
-	$(BENCH) hunt hunt.budget=20000
+	$(BENCH) hunt budget=20000
 
 lint: setup ## ruff and mypy
 	$(RUN) -m ruff check .
