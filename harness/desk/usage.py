@@ -191,7 +191,8 @@ def valid(annotation: Any) -> str:
         return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}.get(inner, "") + none
     kind, *more = typing.get_args(inner)
     words = [one.words for one in more if isinstance(one, Text)]
-    words += [str(one) for one in more if isinstance(one, Within)]
+    entries = " entries" if typing.get_origin(kind) is tuple else ""
+    words += [f"{one}{entries}" for one in more if isinstance(one, Within)]
     unit = "".join(f", in {one.name}" for one in more if isinstance(one, Unit))
     return f"{' '.join(words) or valid(kind)}{unit}{none}"
 
