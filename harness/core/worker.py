@@ -8,6 +8,7 @@ program and says on its standard output what came of each trial; whoever started
 import importlib
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -22,7 +23,7 @@ from harness.core.codec import decode, encode
 from harness.core.identity import Library, Sources
 from harness.core.journal import Attempt
 from harness.core.plan import Plan, load
-from harness.core.process import Mouth, in_words, leave, leave_with_the_starter
+from harness.core.process import SIGNALS, Mouth, in_words, leave, leave_with_the_starter
 from harness.study import Batch, VoidError, program
 
 GO, MEASURE = "go", "measure"
@@ -121,6 +122,8 @@ def _changed(what: str, planned: str, found: str) -> str | None:
 
 def main(job_path: Path, rank: int | None) -> int:
     """Run a job; 1 where something failed, once the reason is said."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # under nohup, or behind a shell's &, some are ignored
     mouth = Mouth()
     job = decode(Job, json.loads(job_path.read_text(encoding="utf-8")))
     file, attempt = load(Path(job.plan)), job.attempt

@@ -32,7 +32,7 @@ def frame(source: Path | str | Iterable[Path | str], table: str | None = None) -
     for path in places:
         if not path.exists():
             problem = f"{path}: expected a folder or a file, received nothing of that name."
-            raise NoRecordsError(problem, "Mend the path.")
+            raise NoRecordsError(problem, "Name what is there; a plan that has not run has no records.")
     paths = [path for one in places for path in record_files(one)]
     found = read(paths)
     for one in found.quarantined:

@@ -138,7 +138,7 @@ def test_an_export_that_finds_no_place_leaves_no_part_of_a_file(measured, tmp_pa
 
 def test_an_export_of_no_records_says_so(bench, tmp_path):
     lay(bench.out(""), plan(), [])
-    with pytest.raises(NoRecordsError, match="expected records of one table, received no records"):
+    with pytest.raises(NoRecordsError, match="expected a folder or a file, received nothing of that name"):
         report.export("screen", [f"file={tmp_path}/x.csv"], bench.desk)
 
 

@@ -41,6 +41,9 @@ def block(root: Path) -> str:
 ARCHIVED = (
     "reports/calibrate/h200.md",
     "reports/device-tests/h200.md",
+    "reports/empty-exchange/h100-nvlink.md",
+    "reports/empty-exchange/h200-one-gpu.md",
+    "reports/faults/h200-one-gpu.md",
     "reports/faults/h200.md",
     "reports/fit/h100-nvlink.md",
     "reports/fit/h200-nvlink.md",
@@ -50,6 +53,7 @@ ARCHIVED = (
     "reports/screen/h200-colocated.md",
     "reports/screen/h200.md",
     "reports/screen/main-table.md",
+    "reports/validate/h200-one-gpu-3-layouts.md",
     "reports/validate/h200-one-gpu.md",
     "reports/validate/h200-two-gpus.md",
     "reports/validate/matrix.md",

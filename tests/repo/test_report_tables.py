@@ -20,6 +20,13 @@ ALTERED = {
     "reports/screen/main-table.md": ("screen/main-table/records/*/*.parquet", "latency_us"),
     "reports/screen/h200.md": ("screen/h200/records/p91dbb1ad6ce4e673/*.parquet", "latency_us"),
     "reports/screen/h200-colocated.md": ("screen/h200-colocated/records/*/*.parquet", "latency_us"),
+    "reports/empty-exchange/h100-nvlink.md": ("empty-exchange/h100-nvlink/records/*/*.parquet", "latency_us"),
+    "reports/empty-exchange/h200-one-gpu.md": ("empty-exchange/h200-one-gpu/records/*/*.parquet", "arm"),
+    "reports/validate/h200-one-gpu-3-layouts.md": (
+        "validate/h200-one-gpu-3-layouts/records/*/*.parquet",
+        "elements",
+    ),
+    "reports/faults/h200-one-gpu.md": ("faults/h200-one-gpu/records/*/*.parquet", "seeds"),
     "reports/validate/matrix.md": ("validate/matrix.parquet", "elements"),
     "reports/validate/h200-one-gpu.md": ("validate/h200-one-gpu.parquet", "elements"),
     "reports/validate/h200-two-gpus.md": ("validate/h200-two-gpus.parquet", "elements"),

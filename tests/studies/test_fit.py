@@ -183,7 +183,7 @@ def test_a_measured_cell_is_simulated_with_one_load_and_a_published_one_with_rou
 
 def test_a_process_says_the_cells_in_order_once_the_library_is_the_planned_one(monkeypatch):
     built = {"code_digest": "c1", "compiler": "g++"}
-    monkeypatch.setattr(program.contract, "built", lambda backend: {"path": backend, **built})
+    monkeypatch.setattr(program.contract, "built", lambda backend: built)
     read = published(*ONE_CELL, "backend.num_exchanges=1")
     group, trials = Alone(read), (program.Trial(1, 1), program.Trial(0, 1, ((LATENCY, 700.0),)))
     said = list(program.run(program.Batch(trials), group))
